@@ -1,0 +1,120 @@
+"""What wraps a log line on its way to us: containers, journals, terminals, pasted quotes.
+
+A carrier is stripped before any engine's pattern is tried. What it knows is kept: its timestamp is the
+clock of logs that have none, and its label (container, pod, port) keeps two services in one file apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_PASTED_ANSI = re.compile(rb"(?:\^\[|#x1[bB]|\\x1b|\\u001b)\[[0-9;]*m")
+
+_ISO = rb"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
+
+
+@dataclass(frozen=True, slots=True)
+class _Carrier:
+    name: str
+    pattern: re.Pattern[bytes]
+
+
+_CARRIERS: tuple[_Carrier, ...] = tuple(
+    _Carrier(name, re.compile(pattern))
+    for name, pattern in (
+        ("cri", _ISO + rb" (?:stdout|stderr) [FP] "),
+        ("journald-iso", _ISO + rb" \S+ (?P<label>[\w@./-]+)\[\d+\]: "),
+        ("journald", rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?P<label>[\w@./-]+)\[\d+\]: "),
+        ("kubectl", rb"\[pod/(?P<label>[^\]\s]+)\] "),
+        ("docker-timestamps", _ISO + rb" (?=\S)"),
+        ("compose", rb"(?P<label>[\w][\w.-]*?) +\| "),
+        ("router", rb"\[(?P<label>\d{2,5})\] "),
+        ("ray", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+)\) "),
+        ("quote", rb"> ?"),
+        ("diff", rb"< "),
+    )
+)
+
+_MAX_LAYERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A line out of its wrapping.
+
+    Attributes:
+        body: the engine's own text.
+        label: which container, pod, port or unit it came from; ``None`` without one.
+        time: the carrier's clock, UTC; ``None`` where it has none or gives no year.
+    """
+
+    body: bytes
+    label: bytes | None = None
+    time: datetime | None = None
+
+
+def unwrap(line: bytes, needle: bytes = b"") -> Carried:
+    """Take the wrapping off a line; ``needle`` says which part of a ``\\r`` progress line is meant."""
+    if b"\x1b" in line:
+        line = _ANSI.sub(b"", line)
+    if b"[" in line:
+        line = _PASTED_ANSI.sub(b"", line)
+    if b"\r" in line:
+        line = _segment(line, needle)
+    if line.startswith(b'{"log":'):
+        return _docker_json(line)
+    label: bytes | None = None
+    time: datetime | None = None
+    for _ in range(_MAX_LAYERS):
+        for carrier in _CARRIERS:
+            if match := carrier.pattern.match(line):
+                groups = match.groupdict()
+                label = groups.get("label") or label
+                time = parse_iso(groups.get("time")) or time
+                line = line[match.end() :]
+                break
+        else:
+            break
+    return Carried(line, label, time)
+
+
+def _segment(line: bytes, needle: bytes) -> bytes:
+    parts = [part for part in line.split(b"\r") if part]
+    return next((part for part in reversed(parts) if needle in part), parts[-1] if parts else b"")
+
+
+def _docker_json(line: bytes) -> Carried:
+    try:
+        record = json.loads(line)
+        text = str(record["log"]).rstrip("\r\n").encode()
+        time = parse_iso(str(record.get("time", "")).encode())
+    except (ValueError, KeyError, TypeError):
+        return Carried(line)
+    inner = unwrap(text)
+    return Carried(inner.body, inner.label, inner.time or time)
+
+
+def parse_iso(text: bytes | None) -> datetime | None:
+    """An ISO 8601 time with a zone as UTC to the microsecond; ``None`` if it is not one."""
+    if not text:
+        return None
+    value = text.decode("ascii", "replace").replace(",", ".").replace(" ", "T", 1)
+    value = re.sub(r"(\.\d{6})\d+", r"\1", value)
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return time.astimezone(UTC) if time.tzinfo else None
+
+
+def parse_yearless(month: int, day: int, clock: str, year: int) -> datetime | None:
+    """A wall clock without year or zone, such as vLLM's ``11-29 19:39:17``, read as UTC in ``year``."""
+    try:
+        hour, minute, second = (int(part) for part in clock.split(":"))
+        return datetime(year, month, day, tzinfo=UTC) + timedelta(hours=hour, minutes=minute, seconds=second)
+    except ValueError:
+        return None

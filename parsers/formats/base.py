@@ -1,0 +1,212 @@
+"""The shape of a format: what identifies an engine's log, its lines, and the reader that joins them.
+
+A format is mostly data. Each `Line` names a method of the format's `Reader`; the core finds lines by their
+literal ``needle``, unwraps them, and calls that method with the match. Readers hand over finished rows with
+``self.process.emit``. They hold little: the requests still open, nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from parsers.records import Event, Interval, Request
+from parsers.setup import Setup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from parsers.records import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One kind of line.
+
+    Attributes:
+        name: the reader's method that takes it.
+        needle: a literal that every such line holds; the core searches for it before any pattern is tried.
+        pattern: matched at the start of the unwrapped line; named groups carry the values.
+    """
+
+    name: str
+    needle: bytes
+    pattern: re.Pattern[bytes]
+
+
+def line(name: str, needle: bytes, pattern: bytes) -> Line:
+    """A `Line` from its parts."""
+    return Line(name, needle, re.compile(pattern))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One engine's log format, in one file.
+
+    Attributes:
+        engine: the name rows carry and ``--engine`` takes.
+        title: for people.
+        versions: the engine versions whose layouts are read.
+        grain: what one record of the log is: `request`, `interval` or `setup`.
+        identify: literals, one of which must be in a block of the log before the format's lines are tried.
+        lines: the lines it reads.
+        reader: makes the object that joins lines to rows.
+        host: true for a program that runs another engine and logs around it, so both logs are one.
+    """
+
+    engine: str
+    title: str
+    versions: str
+    grain: str
+    identify: tuple[bytes, ...]
+    lines: tuple[Line, ...]
+    reader: Callable[[Process], Reader]
+    host: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where a matched line stands.
+
+    Attributes:
+        number: 1-based line number in the source.
+        offset: byte offset of the line in the source.
+        time: the carrier's clock, UTC, or ``None``.
+        body: the unwrapped line.
+    """
+
+    number: int
+    offset: int
+    time: datetime | None
+    body: bytes
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a source held besides its rows."""
+
+    requests: int = 0
+    intervals: int = 0
+    events: int = 0
+    incomplete_requests: int = 0
+    aborted_requests: int = 0
+    failed_requests: int = 0
+    impossible_values: int = 0
+
+
+class Process:
+    """One running engine seen in a source: its setup, its restarts, and the way out for its rows.
+
+    Readers of several formats share it, since one process may log in several of them: the model's header,
+    the server's lines, and a host such as Ollama around both.
+
+    Attributes:
+        host: engine name that replaces the reader's own on every row (Ollama around llama-server).
+        on_request: a host's hook that takes requests before they leave; it emits them itself later.
+    """
+
+    def __init__(self, source: str, counts: Counts, out: list[Row], setups: list[Setup], year: int) -> None:
+        self.source = source
+        self.year = year
+        self.counts = counts
+        self.host: str | None = None
+        self.on_request: Callable[[Request], None] | None = None
+        self.readers: list[Reader] = []
+        self._out = out
+        self._setups = setups
+        self.setup = self._new_setup(1)
+        self._served = False
+
+    def _new_setup(self, number: int) -> Setup:
+        setup = Setup(source=self.source, line=number)
+        self._setups.append(setup)
+        self.run = len(self._setups) - 1
+        return setup
+
+    def learn(self, at: At, engine: str | None = None, **facts: object) -> None:
+        """Record setup facts that this line states."""
+        if self.setup.is_empty:
+            self.setup.line = at.number
+        if engine is not None:
+            self.setup.engine = self.host or engine
+        self.setup.learn(f"log line {at.number}", **facts)
+
+    def restart(self, at: At) -> None:
+        """A new process begins at this line; open requests of the old one will never end."""
+        if not self._served and self.setup.is_empty:
+            self.setup.line = at.number
+            return
+        for reader in self.readers:
+            reader.close()
+        self.setup = self._new_setup(at.number)
+        self._served = False
+
+    def emit(self, row: Row) -> None:
+        """Hand over a finished row; a host may take requests first."""
+        self._served = True
+        if isinstance(row, Request) and self.on_request is not None:
+            row.run = self.run
+            self.on_request(row)
+        else:
+            row.run = self.run
+            self.release(row)
+
+    def release(self, row: Row) -> None:
+        """Let a row out of the process."""
+        row.source = self.source
+        row.engine = self.host or row.engine
+        if self.setup.engine is None:
+            self.setup.engine = row.engine
+        if isinstance(row, Request):
+            self.counts.requests += 1
+            row.model = row.model or self.setup.model
+        elif isinstance(row, Interval):
+            self.counts.intervals += 1
+        else:
+            self.counts.events += 1
+        self._out.append(row)
+
+    def event(self, engine: str, at: At, kind: str, detail: str | None = None, **more: object) -> None:
+        """Emit an event that this line tells of."""
+        row = Event(line=at.number, engine=engine, time=at.time, kind=kind, detail=detail)
+        for name, value in more.items():
+            setattr(row, name, value)
+        self.emit(row)
+
+
+class Reader:
+    """Joins a format's lines to rows. One method for each `Line.name`, called with the match and its place."""
+
+    engine: ClassVar[str] = ""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def flush(self) -> None:
+        """Emit rows that are whole and only waited for lines that might still belong to them."""
+
+    def close(self) -> None:
+        """The source or the process ends here: emit what is whole, count what is not."""
+
+
+def number(text: bytes | None) -> float | None:
+    """A printed number; ``None`` for ``inf``, ``nan`` and nothing."""
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def integer(text: bytes | None) -> int | None:
+    """A printed integer, thousands separators allowed; ``None`` for nothing."""
+    return None if text is None else int(text.replace(b",", b""))
+
+
+def text(value: bytes | None) -> str | None:
+    """A printed word as str; ``None`` for nothing."""
+    return None if value is None else value.decode("utf-8", "replace").strip() or None

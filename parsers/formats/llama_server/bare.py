@@ -1,0 +1,23 @@
+"""Timing lines of b3761 to b9229: one header with slot and task, then lines without any prefix.
+
+They leave the engine as one write, so nothing of the engine stands between them; a container's or a
+router's prefix is on each physical line and is stripped before. A block without its header, as people
+paste it, is read too, but only where the log shows no header at all: prompt text may quote such lines.
+"""
+
+from __future__ import annotations
+
+from parsers.formats.base import line
+from parsers.formats.llama_server.prefixed import MS_PER, SLOT
+
+LINES = (
+    line("header", b"print_timing: id", SLOT + rb"$"),
+    line("prefill", b"prompt eval time =", rb" *prompt eval " + MS_PER + rb" \("),
+    line("decode", b"eval time =", rb" *eval " + MS_PER + rb" \("),
+    line("total", b"total time =", rb" *total time = +(?P<ms>[\d.]+) ms / +\d+ tokens"),
+    line(
+        "draft",
+        b"draft acceptance",
+        rb" *draft acceptance(?: rate)? = +[\d.]+ \( *(?P<accepted>\d+) accepted / +(?P<drafted>\d+) generated\)",
+    ),
+)

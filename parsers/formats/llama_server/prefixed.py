@@ -1,0 +1,23 @@
+"""Timing lines since b9230: each behind its own `slot print_timing: id S | task T |`."""
+
+from __future__ import annotations
+
+from parsers.formats.base import line
+from parsers.formats.llama_cpp import HEAD
+
+SLOT = HEAD + rb"slot +[^\s|]+: id +(?P<slot>-?\d+) \| task +(?P<task>-?\d+) \| *"
+"""The prefix of every line about a slot; task is -1 while one is being chosen."""
+
+MS_PER = rb"time = +(?P<ms>[\d.]+) ms / +(?P<tokens>\d+) (?:tokens|runs)"
+
+LINES = (
+    line("slot_prefill", b"| prompt eval time =", SLOT + rb"prompt eval " + MS_PER),
+    line("slot_decode", b"|        eval time =", SLOT + rb"eval " + MS_PER),
+    line("slot_total", b"|       total time =", SLOT + rb"total time = +(?P<ms>[\d.]+) ms / +\d+ tokens"),
+    line(
+        "slot_draft",
+        b"| draft acceptance",
+        SLOT
+        + rb"draft acceptance(?: rate)? = +[\d.]+ \( *(?P<accepted>\d+) accepted / +(?P<drafted>\d+) generated\)",
+    ),
+)

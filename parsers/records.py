@@ -1,0 +1,186 @@
+"""The rows every format produces: one definition, from which schemas and docs come.
+
+Rows follow one rule above all: unknown is ``None``, never 0. Fields marked ``inside`` travel with a row
+through the analysis and are never exported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import polars as pl
+
+
+def _column(doc: str, *, default: Any = None, inside: bool = False) -> Any:
+    return field(default=default, metadata={"doc": doc, "inside": inside})
+
+
+@dataclass(slots=True)
+class Request:
+    """One request as the engine logged it."""
+
+    source: str = _column("the path as given (`-` for standard input)", default="")
+    line: int = _column("1-based line where the request's last timing line stands", default=0)
+    engine: str = _column("the engine that logged it", default="")
+    request_id: str | None = _column("the engine's own id (task id, request id)")
+    slot: int | None = _column("the slot that served it")
+    model: str | None = _column("model name as the log gives it")
+    started_at: datetime | None = _column("UTC; null where the log has no clock")
+    finished_at: datetime | None = _column("UTC; null where the log has no clock")
+    prompt_tokens: int | None = _column("all tokens of the prompt, cached ones included")
+    cached_tokens: int | None = _column("of those, reused from a cache")
+    prefill_tokens: int | None = _column("of those, evaluated in this request")
+    prefill_ms: float | None = _column("time spent evaluating the prompt")
+    output_tokens: int | None = _column("generated tokens")
+    decode_ms: float | None = _column("time spent generating")
+    queue_ms: float | None = _column("waiting for a slot")
+    load_ms: float | None = _column("loading the model for this request")
+    ttft_ms: float | None = _column(
+        "time to first token: stated, else queue + load + prefill of those logged"
+    )
+    ttft_from: str | None = _column("where that clock starts: `arrival` or `slot`")
+    total_ms: float | None = _column("the engine's own total, else the sum of the phases")
+    context_tokens: int | None = _column("tokens in the context when it ended")
+    draft_tokens: int | None = _column("tokens the draft proposed")
+    accepted_tokens: int | None = _column("of those, accepted")
+    finish_reason: str | None = _column("`stop`, `length`, `abort`, ...")
+    truncated: bool | None = _column("the prompt or the context was cut")
+    kind: str = _column("`generation`, `embedding`, `rerank` or `benchmark`", default="generation")
+    decode_steps: int | None = _column("tokens that decode_ms paid for", inside=True)
+    run: int = _column("which process start of the source served it", default=0, inside=True)
+    first_line: int = _column("1-based line where the request was first seen", default=0, inside=True)
+    offset: int = _column("byte offset of that line", default=0, inside=True)
+    clock_start_ms: float | None = _column("start on the process's own clock", inside=True)
+    clock_end_ms: float | None = _column("end on the process's own clock", inside=True)
+
+
+@dataclass(slots=True)
+class Interval:
+    """A window or batch of an engine that logs those instead of requests."""
+
+    source: str = _column("the path as given", default="")
+    line: int = _column("1-based line", default=0)
+    engine: str = _column("the engine that logged it", default="")
+    time: datetime | None = _column("when the line was printed")
+    kind: str = _column("`window`, `prefill_batch`, `decode_batch` or `iteration`", default="window")
+    span_ms: float | None = _column("how long it lasted")
+    prefill_tokens: int | None = _column("prompt tokens evaluated")
+    cached_tokens: int | None = _column("prompt tokens reused")
+    decode_tokens: int | None = _column("tokens generated")
+    prefill_tok_s: float | None = _column("as printed: over the whole span, idle time included")
+    decode_tok_s: float | None = _column("as printed: over the whole span, idle time included")
+    running: int | None = _column("requests running when it was printed")
+    waiting: int | None = _column("requests waiting when it was printed")
+    kv_usage: float | None = _column("share of the KV cache in use, 0-1")
+    prefix_hit_rate: float | None = _column("prefix cache hit rate, 0-1, over the engine's own window")
+    accept_length: float | None = _column("mean accepted length of speculation")
+    phase: str = _column("`prefill`, `decode`, `mixed`, `queue`, `idle` or `unknown`", default="unknown")
+    run: int = _column("which process start of the source", default=0, inside=True)
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that happened and matters to the diagnosis. `detail` never holds prompt text."""
+
+    source: str = _column("the path as given", default="")
+    line: int = _column("1-based line", default=0)
+    engine: str = _column("the engine that logged it", default="")
+    time: datetime | None = _column("UTC; null where the log has no clock")
+    kind: str = _column("`full_reprocess`, `prompt_truncated`, `aborted`, `model_load`, ...", default="")
+    slot: int | None = _column("the slot it happened on")
+    request_id: str | None = _column("the request it happened to")
+    detail: str | None = _column("numbers in words; never prompt or completion text")
+    value: float | None = _column("the event's own number, where it has one", inside=True)
+    run: int = _column("which process start of the source", default=0, inside=True)
+
+
+Row: TypeAlias = Request | Interval | Event
+
+TABLES: dict[str, type[Row]] = {"requests": Request, "intervals": Interval, "events": Event}
+
+
+def columns(row_type: type[Row], *, inside: bool = False) -> list[str]:
+    """Names of the columns a row type exports, in order; with ``inside`` also the internal ones."""
+    return [f.name for f in fields(row_type) if inside or not f.metadata["inside"]]
+
+
+def schema(row_type: type[Row]) -> dict[str, pl.DataType]:
+    """The polars schema of a row type, internal columns included."""
+    import polars as pl
+
+    dtypes: dict[type, pl.DataType] = {
+        str: pl.String(),
+        int: pl.Int64(),
+        float: pl.Float64(),
+        bool: pl.Boolean(),
+        datetime: pl.Datetime("us", "UTC"),
+    }
+    hints = get_type_hints(row_type)
+    return {name: dtypes[_bare(hints[name])] for name in columns(row_type, inside=True)}
+
+
+def _bare(hint: Any) -> type:
+    """The type of a field without its ``| None``."""
+    options = [t for t in getattr(hint, "__args__", ()) if t is not type(None)]
+    bare: type = options[0] if options else hint
+    return bare
+
+
+class Tables:
+    """Rows gathered column-wise: lists up to a few ten thousand rows, then a polars frame each."""
+
+    FLUSH_ROWS = 32_768
+
+    def __init__(self) -> None:
+        self._names = {t: columns(t, inside=True) for t in TABLES.values()}
+        self._lists: dict[type[Row], list[list[Any]]] = {t: self._fresh(t) for t in TABLES.values()}
+        self._frames: dict[type[Row], list[pl.DataFrame]] = {t: [] for t in TABLES.values()}
+
+    def _fresh(self, row_type: type[Row]) -> list[list[Any]]:
+        return [[] for _ in self._names[row_type]]
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Add rows of any kind."""
+        for row in rows:
+            row_type = type(row)
+            lists = self._lists[row_type]
+            for name, values in zip(self._names[row_type], lists, strict=True):
+                values.append(getattr(row, name))
+            if len(lists[0]) >= self.FLUSH_ROWS:
+                self._flush(row_type)
+
+    def _flush(self, row_type: type[Row]) -> None:
+        import polars as pl
+
+        data = dict(zip(self._names[row_type], self._lists[row_type], strict=True))
+        self._frames[row_type].append(pl.DataFrame(data, schema=schema(row_type)))
+        self._lists[row_type] = self._fresh(row_type)
+
+    def _frame(self, row_type: type[Row]) -> pl.DataFrame:
+        import polars as pl
+
+        if self._lists[row_type][0] or not self._frames[row_type]:
+            self._flush(row_type)
+        if len(self._frames[row_type]) > 1:
+            self._frames[row_type] = [pl.concat(self._frames[row_type])]
+        return self._frames[row_type][0]
+
+    @property
+    def requests(self) -> pl.DataFrame:
+        """All requests so far."""
+        return self._frame(Request)
+
+    @property
+    def intervals(self) -> pl.DataFrame:
+        """All intervals so far."""
+        return self._frame(Interval)
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """All events so far."""
+        return self._frame(Event)

@@ -1,0 +1,81 @@
+"""What a log says about the machine and the model: one `Setup` for each process start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Device(BaseModel):
+    """A compute device as the log names it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    backend: str | None = None
+    memory_bytes: int | None = None
+    bandwidth_gb_s: float | None = None
+
+
+class Setup(BaseModel):
+    """Facts about one process start. Every fact is ``None`` until a line states it.
+
+    ``origin`` maps the name of each known fact to where it came from, such as ``log line 12``.
+    Sizes are bytes, counts are counts; ``context`` is per slot and ``context_total`` the whole pool.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str = ""
+    line: int = 1
+    engine: str | None = None
+    engine_version: str | None = None
+    origin: dict[str, str] = Field(default_factory=dict)
+    model: str | None = None
+    architecture: str | None = None
+    parameters: int | None = None
+    quantization: str | None = None
+    weights_bytes: int | None = None
+    layers: int | None = None
+    layers_offloaded: int | None = None
+    layers_offloadable: int | None = None
+    kv_heads: int | None = None
+    head_dim_k: int | None = None
+    head_dim_v: int | None = None
+    experts: int | None = None
+    experts_used: int | None = None
+    sliding_window: int | None = None
+    context: int | None = None
+    context_total: int | None = None
+    context_trained: int | None = None
+    slots: int | None = None
+    batch: int | None = None
+    ubatch: int | None = None
+    flash_attention: bool | None = None
+    kv_type_k: str | None = None
+    kv_type_v: str | None = None
+    kv_bytes: int | None = None
+    kv_bytes_per_token: float | None = None
+    kv_unified: bool | None = None
+    cpu_weights_bytes: int | None = None
+    gpu_weights_bytes: int | None = None
+    devices: list[Device] = Field(default_factory=list)
+    threads: int | None = None
+    prefix_caching: bool | None = None
+    speculative: str | None = None
+    eager: bool | None = None
+    max_running: int | None = None
+    verbosity: int | None = None
+
+    def learn(self, origin: str, **facts: Any) -> None:
+        """Record facts that are not ``None``; the first origin of a fact wins, later lines may update it."""
+        for name, value in facts.items():
+            if value is not None:
+                setattr(self, name, value)
+                self.origin[name] = origin
+
+    @property
+    def is_empty(self) -> bool:
+        """True while no line has stated anything."""
+        return not self.origin and not self.devices
