@@ -58,7 +58,7 @@ class Carried:
 
 
 def unwrap(line: bytes, needle: bytes = b"") -> Carried:
-    """Take the wrapping off a line; ``needle`` says which part of a ``\\r`` progress line is meant."""
+    """Take the wrapping off a line; ``needle`` says which part of a progress line is meant."""
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
     if b"[" in line:

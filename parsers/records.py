@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
+# ruff: noqa: RUF009
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

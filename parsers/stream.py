@@ -172,8 +172,10 @@ class Stream:
             end = block.find(b"\n", found.end())
             end = len(block) if end < 0 else end
             raw = block[start:end].rstrip(b"\r")
-            while found and not self._line(raw, found.group(), number, offset + start):
-                found = needles.search(block, found.end(), end)
+            while not self._line(raw, found.group(), number, offset + start):
+                if (again := needles.search(block, found.end(), end)) is None:
+                    break
+                found = again
             position = end
 
     def _line(self, raw: bytes, needle: bytes, number: int, offset: int) -> bool:

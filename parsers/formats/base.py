@@ -125,12 +125,10 @@ class Process:
         self.run = len(self._setups) - 1
         return setup
 
-    def learn(self, at: At, engine: str | None = None, **facts: object) -> None:
+    def learn(self, at: At, **facts: object) -> None:
         """Record setup facts that this line states."""
         if self.setup.is_empty:
             self.setup.line = at.number
-        if engine is not None:
-            self.setup.engine = self.host or engine
         self.setup.learn(f"log line {at.number}", **facts)
 
     def restart(self, at: At) -> None:
@@ -177,7 +175,7 @@ class Process:
 
 
 class Reader:
-    """Joins a format's lines to rows. One method for each `Line.name`, called with the match and its place."""
+    """Joins a format's lines to rows. One method for each `Line.name`, called with match and place."""
 
     engine: ClassVar[str] = ""
 

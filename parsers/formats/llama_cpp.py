@@ -52,9 +52,8 @@ LINES = (
     line(
         "kv",
         b"llama_kv_cache",
-        HEAD
-        + rb"llama_kv_cache\w*: size = *(?P<size>[\d.]+ MiB) \( *(?P<cells>\d+) cells, *(?P<layers>\d+) layers,"
-        rb" *(?:\d+/)?(?P<streams>\d+) seqs\)(?P<types>.*)",
+        HEAD + rb"llama_kv_cache\w*: size = *(?P<size>[\d.]+ MiB) \( *(?P<cells>\d+) cells,"
+        rb" *\d+ layers, *(?:\d+/)?(?P<streams>\d+) seqs\)(?P<types>.*)",
     ),
     line("offloaded", b" layers to GPU", HEAD + rb"\S+: offloaded (?P<done>\d+)/(?P<all>\d+) layers to GPU"),
     line(
@@ -177,7 +176,10 @@ class HeaderReader(Reader):
             self._learn(at, **{name: _count(value)})
 
     def kv(self, m: re.Match[bytes], at: At) -> None:
-        """``llama_kv_cache: size = 180.00 MiB ( 8192 cells, 30 layers, 1/1 seqs), K (f16): ...``; SWA models have two."""
+        """``llama_kv_cache: size = 180.00 MiB ( 8192 cells, 30 layers, 1/1 seqs), K (f16): ...``.
+
+        Models with a sliding window print two caches.
+        """
         size = size_bytes(m["size"])
         tokens = int(m["cells"]) * int(m["streams"])
         earlier = self.process.setup.kv_bytes
@@ -273,7 +275,7 @@ class HeaderReader(Reader):
         self._device(at, m["name"], m["backend"].decode(), None)
 
     def device(self, m: re.Match[bytes], at: At) -> None:
-        """``- CUDA0 : NVIDIA GeForce RTX 4090 (24080 MiB, 23000 MiB free)`` of device_info (b9151 and newer)."""
+        """``- CUDA0 : NVIDIA GeForce RTX 4090 (24080 MiB, 23000 MiB free)`` in device_info."""
         self._device(at, m["name"], m["backend"].decode(), m["mib"])
 
     def _device(self, at: At, name: bytes, backend: str, mib: bytes | None) -> None:

@@ -8,7 +8,7 @@ paste it, is read too, but only where the log shows no header at all: prompt tex
 from __future__ import annotations
 
 from parsers.formats.base import line
-from parsers.formats.llama_server.prefixed import MS_PER, SLOT
+from parsers.formats.llama_server.prefixed import DRAFT, MS_PER, SLOT
 
 LINES = (
     line("header", b"print_timing: id", SLOT + rb"$"),
@@ -18,6 +18,6 @@ LINES = (
     line(
         "draft",
         b"draft acceptance",
-        rb" *draft acceptance(?: rate)? = +[\d.]+ \( *(?P<accepted>\d+) accepted / +(?P<drafted>\d+) generated\)",
+        rb" *" + DRAFT,
     ),
 )

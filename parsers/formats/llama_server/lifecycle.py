@@ -13,8 +13,7 @@ LINES = (
     line(
         "new_prompt",
         b"| new prompt, n_ctx_slot",
-        SLOT
-        + rb"new prompt, n_ctx_slot = \d+, n_keep = -?\d+, (?:n_prompt_tokens|task\.n_tokens) = (?P<tokens>\d+)",
+        SLOT + rb"new prompt, n_ctx_slot = \d+, .*(?:n_prompt_tokens|task\.n_tokens) = (?P<tokens>\d+)",
     ),
     line(
         "input_truncated",

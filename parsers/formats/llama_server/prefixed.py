@@ -9,6 +9,10 @@ SLOT = HEAD + rb"slot +[^\s|]+: id +(?P<slot>-?\d+) \| task +(?P<task>-?\d+) \| 
 """The prefix of every line about a slot; task is -1 while one is being chosen."""
 
 MS_PER = rb"time = +(?P<ms>[\d.]+) ms / +(?P<tokens>\d+) (?:tokens|runs)"
+DRAFT = (
+    rb"draft acceptance(?: rate)? = +[\d.]+ "
+    rb"\( *(?P<accepted>\d+) accepted / +(?P<drafted>\d+) generated\)"
+)
 
 LINES = (
     line("slot_prefill", b"| prompt eval time =", SLOT + rb"prompt eval " + MS_PER),
@@ -17,7 +21,6 @@ LINES = (
     line(
         "slot_draft",
         b"| draft acceptance",
-        SLOT
-        + rb"draft acceptance(?: rate)? = +[\d.]+ \( *(?P<accepted>\d+) accepted / +(?P<drafted>\d+) generated\)",
+        SLOT + DRAFT,
     ),
 )

@@ -8,13 +8,16 @@ slot takes the task, so time spent queueing is invisible.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from parsers.formats.base import At, Process, Reader
 from parsers.formats.llama_cpp import clock_ms
 from parsers.records import Request
+
+if TYPE_CHECKING:
+    import re
+    from datetime import datetime
 
 _ENGINE = "llama-server"
 _SAME_RUN_CLOCK_SLACK_MS = 1_000.0
@@ -83,7 +86,7 @@ class ServerReader(Reader):
 
     def load_failed(self, m: re.Match[bytes], at: At) -> None:
         """``exiting due to model loading error``."""
-        self.process.learn(at, engine=_ENGINE)
+        self.process.setup.engine = self.process.host or _ENGINE
         self.process.event(_ENGINE, at, "error", "the model could not be loaded")
 
     def out_of_memory(self, m: re.Match[bytes], at: At) -> None:
