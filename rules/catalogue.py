@@ -1,0 +1,93 @@
+"""Finds the rules and caveats, and asks each of them.
+
+A rule is a module in one of the phase packages with a `RULE` and a ``check``; a caveat is a module in
+`rules.caveats` with an ``ID`` and a ``check``. Other distributions add rules through the entry point group
+``phasewise.rules``, each a module. A rule that crashes becomes one ``error`` caveat and never stops the rest.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from rules.rule import Caveat, Finding, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from rules.measures import Measures
+    from rules.rule import Answer
+
+_PHASE_PACKAGES = ("prefill", "decode", "memory", "queue", "load")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRule:
+    """A rule, what it asks, and its documentation."""
+
+    rule: Rule
+    check: Callable[[Measures], Answer]
+    docs: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCaveat:
+    """A caveat, what it asks, and its documentation."""
+
+    id: str
+    check: Callable[[Measures], Caveat | None]
+    docs: str
+
+
+@cache
+def all_rules() -> tuple[LoadedRule, ...]:
+    """Every rule, built-in ones first."""
+    modules = [m for package in _PHASE_PACKAGES for m in _modules(f"rules.{package}")]
+    modules += [point.load() for point in entry_points(group="phasewise.rules")]
+    return tuple(LoadedRule(m.RULE, m.check, inspect.getdoc(m) or "") for m in modules)
+
+
+@cache
+def all_caveats() -> tuple[LoadedCaveat, ...]:
+    """Every caveat."""
+    return tuple(LoadedCaveat(m.ID, m.check, inspect.getdoc(m) or "") for m in _modules("rules.caveats"))
+
+
+def _modules(package: str) -> Iterator[ModuleType]:
+    for info in pkgutil.iter_modules(import_module(package).__path__):
+        yield import_module(f"{package}.{info.name}")
+
+
+def ask(measures: Measures) -> tuple[list[Finding], list[Caveat]]:
+    """Ask every rule and caveat about these measures."""
+    findings: list[Finding] = []
+    caveats: list[Caveat] = []
+    for loaded in all_rules():
+        if loaded.rule.engines and measures.engine not in loaded.rule.engines:
+            continue
+        try:
+            answer = loaded.check(measures)
+        except Exception as error:
+            caveats.append(_crashed(loaded.rule.id, error))
+            continue
+        if isinstance(answer, Finding):
+            findings.append(answer)
+    for caveat in all_caveats():
+        try:
+            said = caveat.check(measures)
+        except Exception as error:
+            caveats.append(_crashed(caveat.id, error))
+            continue
+        if said is not None:
+            caveats.append(said)
+    return findings, caveats
+
+
+def _crashed(name: str, error: Exception) -> Caveat:
+    return Caveat("error", f"{name} failed with {type(error).__name__} and said nothing; please report it.")

@@ -1,0 +1,1 @@
+"""Caveats: what the numbers can not be used for. One file each, never advice."""

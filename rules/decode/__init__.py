@@ -1,0 +1,1 @@
+"""Rules about generating tokens: one file each."""

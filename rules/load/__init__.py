@@ -1,0 +1,1 @@
+"""Rules about loading the model: one file each."""

@@ -1,0 +1,242 @@
+"""What many rules need, computed once and only when asked for.
+
+A rate comes from valid samples only: a prefill of at least 256 evaluated tokens and 50 ms, a decode of at
+least 32 tokens and 300 ms. Sums and shares of time use every request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from parsers.formats.base import Counts
+from rules import attribution
+from rules.physics.devices import find_device
+from rules.physics.prefill import fit_prefill
+from rules.remedies import Fix, fix
+from rules.rule import Evidence, LineRef
+from rules.savings import Change, Ledger, saving
+
+if TYPE_CHECKING:
+    from parsers.setup import Setup
+    from rules.physics.devices import Device
+    from rules.physics.prefill import PrefillFit
+    from rules.rule import Phase, Saving
+
+VALID_PREFILL_TOKENS, VALID_PREFILL_MS = 256, 50.0
+VALID_DECODE_TOKENS, VALID_DECODE_MS = 32, 300.0
+FEW = 5
+GATE_SHARE, GATE_REQUESTS, GATE_SINGLE_MS = 0.05, 3, 5_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What no log says and the user may give: ``--device``, ``--bandwidth``, ``--vram``, ``--memory``, ``--cores``."""
+
+    device: str | None = None
+    bandwidth_gb_s: float | None = None
+    vram_bytes: int | None = None
+    memory_bytes: int | None = None
+    cores: int | None = None
+    sockets: int | None = None
+
+
+class Measures:
+    """One analysis's numbers.
+
+    Args:
+        requests, intervals, events: the rows, internal columns included.
+        setup: the setup that served most requests.
+        setups: each process start's.
+        machine: what the user gave.
+        counts: what the sources held besides rows (aborted, failed, incomplete requests, impossible values).
+    """
+
+    def __init__(
+        self,
+        requests: pl.DataFrame,
+        intervals: pl.DataFrame,
+        events: pl.DataFrame,
+        setup: Setup,
+        setups: list[Setup] | None = None,
+        machine: Machine | None = None,
+        counts: Counts | None = None,
+    ) -> None:
+        self.requests = requests
+        self.intervals = intervals
+        self.events = events
+        self.setup = setup
+        self.setups = setups if setups is not None else [setup]
+        self.machine = machine or Machine()
+        self.counts = counts or Counts()
+
+    # --- who
+
+    @cached_property
+    def engine(self) -> str | None:
+        """The engine that most rows come from; it decides which switches are named."""
+        for frame in (self.requests, self.intervals, self.events):
+            if frame.height:
+                return str(frame["engine"].mode().sort()[0])
+        return self.setup.engine
+
+    @cached_property
+    def generations(self) -> pl.DataFrame:
+        """Requests that generate text: embeddings, reranks and benchmarks stay out of attribution."""
+        return self.requests.filter(pl.col("kind") == "generation")
+
+    @cached_property
+    def device(self) -> Device | None:
+        """Known facts of the device that holds the weights: the user's word first, then the log's."""
+        if self.machine.device:
+            return find_device(self.machine.device, self.machine.vram_bytes)
+        gpus = [d for d in self.setup.devices if d.backend not in ("CPU", "BLAS", None)]
+        if len({d.name for d in gpus}) != 1 or self.setup.layers_offloaded == 0:
+            return None
+        return find_device(gpus[0].name, gpus[0].memory_bytes)
+
+    @cached_property
+    def bandwidth_gb_s(self) -> float | None:
+        """Memory bandwidth in GB/s: given, else the device's; ``None`` where neither is known."""
+        if self.machine.bandwidth_gb_s is not None:
+            return self.machine.bandwidth_gb_s
+        return self.device.bandwidth_gb_s if self.device else None
+
+    # --- where the time goes
+
+    @cached_property
+    def attribution(self) -> attribution.Attribution:
+        """Phase times and shares over all generations."""
+        return attribution.attribute(self.generations)
+
+    @property
+    def wall_ms(self) -> float:
+        """Summed total time of the generations."""
+        return self.attribution.wall_ms
+
+    def share(self, phase: Phase | str) -> float:
+        """A phase's share of the wall time; 0 where it is unknown, so that no rule fires on it."""
+        return self.attribution.phase_share.get(str(phase)) or 0.0
+
+    # --- samples
+
+    @cached_property
+    def valid_prefill(self) -> pl.DataFrame:
+        """Generations whose prefill rate means something."""
+        return self.generations.filter(
+            (pl.col("prefill_tokens") >= VALID_PREFILL_TOKENS) & (pl.col("prefill_ms") >= VALID_PREFILL_MS)
+        )
+
+    @cached_property
+    def valid_decode(self) -> pl.DataFrame:
+        """Generations whose decode rate means something."""
+        return self.generations.filter(
+            (pl.col("output_tokens") >= VALID_DECODE_TOKENS) & (pl.col("decode_ms") >= VALID_DECODE_MS)
+        )
+
+    @cached_property
+    def prefill_tok_s(self) -> float | None:
+        """Median prefill rate over valid samples."""
+        return median(self.valid_prefill.select(1000 * pl.col("prefill_tokens") / pl.col("prefill_ms")))
+
+    @cached_property
+    def decode_tok_s(self) -> float | None:
+        """Median decode rate over valid samples."""
+        return median(self.valid_decode.select(1000 * pl.col("decode_steps") / pl.col("decode_ms")))
+
+    @cached_property
+    def ms_per_token(self) -> float | None:
+        """Median time per generated token over valid samples, ms."""
+        return median(self.valid_decode.select(pl.col("decode_ms") / pl.col("decode_steps")))
+
+    @cached_property
+    def prefill_fit(self) -> PrefillFit | None:
+        """This log's own prefill cost: ms against evaluated and cached tokens."""
+        valid = self.valid_prefill
+        if not valid.height:
+            return None
+        return fit_prefill(
+            valid["prefill_tokens"].to_numpy().astype(np.float64),
+            valid["cached_tokens"].fill_null(0).to_numpy().astype(np.float64),
+            valid["prefill_ms"].to_numpy(),
+        )
+
+    # --- prompts and cache
+
+    @cached_property
+    def cached_share(self) -> float | None:
+        """Share of prompt tokens that came from the cache, over requests where both are known."""
+        known = self.generations.drop_nulls(["cached_tokens", "prompt_tokens"])
+        total = int(known["prompt_tokens"].sum())
+        return int(known["cached_tokens"].sum()) / total if total else None
+
+    @cached_property
+    def concurrency(self) -> int | None:
+        """Most requests in flight at once by the process's own clock; ``None`` without a clock."""
+        timed = self.generations.drop_nulls(["clock_start_ms", "clock_end_ms"])
+        if not timed.height:
+            return None
+        starts = timed.select("run", t="clock_start_ms", step=pl.lit(1))
+        ends = timed.select("run", t="clock_end_ms", step=pl.lit(-1))
+        walked = pl.concat([starts, ends]).sort("run", "t", "step")
+        return int(walked.select(pl.col("step").cum_sum().over("run").max()).item())
+
+    @cached_property
+    def serial(self) -> bool:
+        """True when no two requests ran at once: one slot in use, or the clock shows no overlap."""
+        if self.concurrency is not None:
+            return self.concurrency <= 1
+        return self.setup.slots == 1 or self.generations["slot"].n_unique() <= 1
+
+    # --- what a rule says with
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The generations as they were, for counterfactuals."""
+        return Ledger.of(self.generations, self.prefill_fit.model if self.prefill_fit else None)
+
+    def saving(self, change: Change, *, bound: str = "estimate") -> Saving:
+        """What a change would have saved on these requests, as exact as the sample allows."""
+        digits = 3 if self.generations.height >= FEW else 2
+        return saving(self.ledger, change, self.wall_ms, bound=bound, digits=digits)
+
+    def worth(self, affected_ms: float, requests: int) -> bool:
+        """The gate of every advice: 5 % of all time and three requests, or one of five seconds."""
+        if self.wall_ms <= 0 or affected_ms < GATE_SHARE * self.wall_ms:
+            return False
+        return requests >= GATE_REQUESTS or (requests > 0 and affected_ms / requests >= GATE_SINGLE_MS)
+
+    def fix(self, remedy: str, **values: object) -> Fix:
+        """A remedy with this log's engine's switch."""
+        return fix(remedy, self.engine, self.setup.engine_version, **values)
+
+    def evidence(
+        self, label: str, value: float | str | None, unit: str = "", rows: pl.DataFrame | None = None
+    ) -> Evidence:
+        """A number with up to three of the log lines it comes from."""
+        return Evidence(label, value, unit, lines(rows) if rows is not None else ())
+
+    def stated(self, fact: str, label: str, value: float | str | None = None, unit: str = "") -> Evidence:
+        """A setup fact with the log line that states it."""
+        shown = getattr(self.setup, fact) if value is None else value
+        origin = self.setup.origin.get(fact, "")
+        place = origin.removeprefix("log line ")
+        refs = (LineRef(self.setup.source, int(place)),) if place.isdigit() else ()
+        return Evidence(label, shown, unit, refs)
+
+
+def lines(rows: pl.DataFrame, limit: int = 3) -> tuple[LineRef, ...]:
+    """Where the first few of these rows stand."""
+    return tuple(
+        LineRef(source, line) for source, line in rows.select("source", "line").head(limit).iter_rows()
+    )
+
+
+def median(frame: pl.DataFrame) -> float | None:
+    """Median of a one-column frame; ``None`` of nothing."""
+    value = frame.to_series().median()
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,1 @@
+"""Rules about weights, KV cache and where they sit: one file each."""

@@ -1,0 +1,1 @@
+"""Rules about reading the prompt: one file each."""

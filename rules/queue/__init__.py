@@ -1,0 +1,1 @@
+"""Rules about waiting for a slot: one file each."""
