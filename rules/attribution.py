@@ -30,7 +30,7 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The phase that most of the time went to; ``mixed`` without a clear one, ``unknown`` if the log can't tell."""
+    """Where most of the time went; ``mixed`` without a leader, ``unknown`` if the log can't tell."""
 
     phase: str
     share: float | None

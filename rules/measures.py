@@ -35,7 +35,7 @@ GATE_SHARE, GATE_REQUESTS, GATE_SINGLE_MS = 0.05, 3, 5_000.0
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What no log says and the user may give: ``--device``, ``--bandwidth``, ``--vram``, ``--memory``, ``--cores``."""
+    """What no log says and the user may give (``--device``, ``--bandwidth``, ``--vram``, ...)."""
 
     device: str | None = None
     bandwidth_gb_s: float | None = None

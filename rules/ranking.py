@@ -1,7 +1,7 @@
 """Which finding comes first, and what all of them together would save.
 
-Certain quality faults come first, since fast answers from half a prompt are no use. Then seconds saved. Advice
-on decode goes below advice on prefill where text already streams faster than people read. One knob never
+Certain quality faults come first, since fast answers from half a prompt are no use. Then seconds saved.
+Advice on decode goes below advice on prefill where text already streams faster than people read. One knob never
 gets two values: the finding that ranks higher keeps it.
 """
 

@@ -81,7 +81,7 @@ class Finding:
         why: one or two sentences with this log's numbers.
         requests: how many requests it concerns.
         saving: ``None`` where no time is claimed (a quality or memory fault).
-        change: what applying the first fix does to each request; lets several findings be recomputed together.
+        change: what applying the first fix does to each request; lets findings be recomputed together.
         wont_help: what people would try here in vain.
         fault: something is worse than it should be, as against advice for a healthy log.
     """

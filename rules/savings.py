@@ -76,7 +76,7 @@ class Ledger:
         return float(np.sum(self.prefill_ms + self.decode_ms + self.load_ms + self.queue_ms))
 
     def with_prompt(self, new_tokens: Array, cached_tokens: Array | None = None) -> Ledger:
-        """The same requests with other prompts: each prefill scaled by the fitted cost, so its noise stays."""
+        """The same requests with other prompts: prefill scales with the fitted cost, its noise stays."""
         cached = self.cached_tokens if cached_tokens is None else cached_tokens
         new = np.minimum(new_tokens, self.new_tokens)
         before, after = self._work(self.new_tokens, self.cached_tokens), self._work(new, cached)
