@@ -1,0 +1,1 @@
+"""For people: the command line, reports and sources around `rules` and `parsers`."""

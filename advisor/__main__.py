@@ -1,0 +1,40 @@
+"""The command ``phasewise``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Run the command line, after making sure that `rules` and `parsers` are ours."""
+    if shadowed := _shadowed():
+        print(shadowed, file=sys.stderr)
+        raise SystemExit(2)
+    from advisor.cli import run
+
+    run(sys.argv[1:])
+
+
+def _shadowed() -> str | None:
+    """A sentence if another distribution's package stands in for one of ours.
+
+    The import names are fixed but generic, so a shared environment may hold others of the same name.
+    """
+    from importlib.util import find_spec
+
+    home = Path(__file__).resolve().parent.parent
+    for name in ("rules", "parsers"):
+        spec = find_spec(name)
+        found = Path(spec.origin).resolve().parent if spec and spec.origin else None
+        if found != home / name:
+            place = found or "nowhere"
+            return (
+                f"phasewise: the package '{name}' is loaded from {place}, which is not phasewise's; install "
+                "phasewise in an environment of its own (pipx install phasewise)."
+            )
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""The one pipeline: rows, measures, rules, and the `Analysis` that every output draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, cast
+
+from advisor import redact
+from advisor.filters import Filters, redacted
+from advisor.model import (
+    Analysis,
+    CaveatModel,
+    EvidenceModel,
+    FindingModel,
+    FixModel,
+    Line,
+    Percentiles,
+    Phases,
+    Rate,
+    SavingModel,
+    Source,
+    Summary,
+    VerdictModel,
+)
+from advisor.sentences import verdict_sentence
+from parsers.setup import Device, Setup
+from rules.attribution import Verdict, interval_verdict, verdict
+from rules.catalogue import ask
+from rules.measures import FEW, Machine, Measures
+from rules.ranking import combined, rank
+from rules.rule import Confidence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from advisor.reading import Reading
+    from rules.rule import Caveat, Finding, Saving
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked besides the inputs."""
+
+    filters: Filters = field(default_factory=Filters)
+    machine: Machine = field(default_factory=Machine)
+    gguf: Path | None = None
+    redact: bool = True
+
+
+def analyze(reading: Reading, options: Options | None = None) -> Analysis:
+    """Diagnose what was read.
+
+    Raises:
+        InputError: a filter that this log can't answer, or a model file that can't be read.
+    """
+    options = options or Options()
+    measures = measure(reading, options)
+    findings, caveats = ask(measures)
+    findings = rank(findings, measures)
+    decided = _verdict(measures)
+    healthy = _healthy(measures, findings, decided)
+    analysis = Analysis(
+        sources=reading.sources,
+        setups=[s for s in reading.setups if not s.is_empty],
+        setup=measures.setup,
+        summary=_summary(measures),
+        verdict=VerdictModel(
+            phase=cast("Literal['prefill']", decided.phase),
+            share=_rounded(decided.share),
+            healthy=healthy,
+            sentence=verdict_sentence(measures, decided, healthy),
+        ),
+        findings=[_finding(f) for f in findings],
+        combined_saving=_saving(combined(findings, measures)),
+        caveats=_caveats(caveats),
+    )
+    return _redacted(analysis) if options.redact else analysis
+
+
+def measure(reading: Reading, options: Options) -> Measures:
+    """The measures of the rows that pass the filters."""
+    filters = options.filters
+    clean = (redact.private, redact.model_name) if options.redact else (redact.clean, redact.clean)
+    requests = redacted(filters.apply(reading.tables.requests, "finished_at"), *clean)
+    intervals = redacted(filters.apply(reading.tables.intervals, "time"), *clean)
+    events = redacted(filters.apply(reading.tables.events, "time"), *clean)
+    setup = _main_setup(requests, intervals, reading.setups).model_copy(deep=True)
+    if options.gguf is not None:
+        from advisor.gguf import learn_from_gguf
+
+        learn_from_gguf(setup, options.gguf)
+    _learn_machine(setup, options.machine)
+    return Measures(requests, intervals, events, setup, reading.setups, options.machine, reading.counts)
+
+
+def _main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Setup]) -> Setup:
+    """The setup of the process that served most rows; the last one where none served any."""
+    for frame in (requests, intervals):
+        if frame.height:
+            run: int = frame.group_by("run").len().sort("len", "run").row(-1)[0]
+            return setups[run]
+    return next((s for s in reversed(setups) if not s.is_empty), Setup())
+
+
+def _learn_machine(setup: Setup, machine: Machine) -> None:
+    if machine.device is None:
+        return
+    from rules.physics.devices import find_device
+
+    known = find_device(machine.device, machine.vram_bytes)
+    setup.learn(
+        "--device",
+        devices=[
+            Device(
+                name=machine.device,
+                memory_bytes=machine.vram_bytes,
+                bandwidth_gb_s=machine.bandwidth_gb_s or (known.bandwidth_gb_s if known else None),
+            )
+        ],
+    )
+
+
+def _verdict(m: Measures) -> Verdict:
+    return verdict(m.attribution) if m.generations.height else interval_verdict(m.intervals)
+
+
+def _healthy(m: Measures, findings: list[Finding], decided: Verdict) -> bool | None:
+    """False with a fault that is at least likely; true when the numbers suffice to say that there is none."""
+    if any(f.fault and f.confidence is not Confidence.POSSIBLE for f in findings):
+        return False
+    enough = m.valid_decode.height >= FEW or m.valid_prefill.height >= FEW
+    as_predicted = any(f.rule == "at-bandwidth-ceiling" for f in findings)
+    return True if decided.phase != "unknown" and enough and as_predicted else None
+
+
+def _summary(m: Measures) -> Summary:
+    rows, attributed = m.generations, m.attribution
+    starts = rows["ttft_from"].drop_nulls().unique().to_list()
+    return Summary(
+        requests=rows.height,
+        intervals=m.intervals.height,
+        wall_ms=round(attributed.wall_ms, 3),
+        phase_ms=Phases(**{p: _rounded(ms, 3) for p, ms in attributed.phase_ms.items()}),
+        phase_share=Phases(**{p: _rounded(share) for p, share in attributed.phase_share.items()}),
+        ttft_ms=_percentiles(rows["ttft_ms"]),
+        ttft_from=starts[0] if len(starts) == 1 else None,
+        tpot_ms=_percentiles(m.valid_decode["decode_ms"] / m.valid_decode["decode_steps"]),
+        total_ms=_percentiles(rows["total_ms"]),
+        prefill_tok_s=Rate(n=m.valid_prefill.height, p50=_rounded(m.prefill_tok_s, 2)),
+        decode_tok_s=Rate(n=m.valid_decode.height, p50=_rounded(m.decode_tok_s, 2)),
+        cached_share=_rounded(m.cached_share),
+        prompt_tokens=_percentiles(rows["prompt_tokens"]),
+        output_tokens=_percentiles(rows["output_tokens"]),
+        concurrency=m.concurrency,
+    )
+
+
+def _percentiles(values: pl.Series) -> Percentiles:
+    known = values.drop_nulls()
+    if not known.len():
+        return Percentiles()
+
+    def at(q: float) -> float | None:
+        return _rounded(known.quantile(q, interpolation="linear"), 3)
+
+    return Percentiles(n=known.len(), p50=at(0.5), p90=at(0.9), p95=at(0.95), p99=at(0.99), max=at(1.0))
+
+
+def _rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _finding(f: Finding) -> FindingModel:
+    return FindingModel(
+        rule=f.rule,
+        phase=f.phase.value,
+        confidence=cast("Literal['likely']", f.confidence.value),
+        title=f.title,
+        why=f.why,
+        evidence=[
+            EvidenceModel(
+                label=e.label,
+                value=e.value,
+                unit=e.unit,
+                lines=[Line(source=ref.source, line=ref.line) for ref in e.lines],
+            )
+            for e in f.evidence
+        ],
+        requests=f.requests,
+        saving=_saving(f.saving),
+        fixes=[FixModel(title=x.title, apply=x.apply, where=x.where, cost=x.cost) for x in f.fixes],
+        wont_help=list(f.wont_help),
+        verify=f.verify,
+        sources=list(f.sources),
+    )
+
+
+def _saving(saving: Saving | None) -> SavingModel | None:
+    if saving is None:
+        return None
+    return SavingModel(ms=saving.ms, share=saving.share, bound=cast("Literal['estimate']", saving.bound))
+
+
+def _caveats(caveats: list[Caveat]) -> list[CaveatModel]:
+    return [CaveatModel(id=c.id, text=c.text) for c in caveats]
+
+
+def _redacted(analysis: Analysis) -> Analysis:
+    """Names from the log without what is private; rows were cleaned before the rules saw them."""
+    for setup in (*analysis.setups, analysis.setup):
+        setup.source = redact.private(setup.source)
+        setup.model = None if setup.model is None else redact.model_name(setup.model)
+        for device in setup.devices:
+            device.name = redact.private(device.name)
+    analysis.sources = [_private_source(s) for s in analysis.sources]
+    return analysis
+
+
+def _private_source(source: Source) -> Source:
+    return source.model_copy(update={"path": redact.private(source.path)})

@@ -1,0 +1,169 @@
+"""The analysis as scripts read it: the keys of ``analyze --format json``, schema ``phasewise.analysis/1``.
+
+Unknown is null, never 0. Shares are 0-1, times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from parsers.setup import Setup
+
+SCHEMA = "phasewise.analysis/1"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Source(_Model):
+    """One file or stream that was read."""
+
+    path: str
+    engine: str | None
+    engine_version: str | None
+    bytes: int
+    lines: int
+    requests: int
+    intervals: int
+    events: int
+    incomplete_requests: int
+    aborted_requests: int
+    failed_requests: int
+
+
+class Phases(_Model):
+    """A value for each phase; ``other`` is what no logged phase explains."""
+
+    queue: float | None = None
+    load: float | None = None
+    prefill: float | None = None
+    decode: float | None = None
+    other: float | None = None
+
+
+class Percentiles(_Model):
+    """Percentiles over the requests that state the value."""
+
+    n: int = 0
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    max: float | None = None
+
+
+class Rate(_Model):
+    """Median rate over ``n`` valid samples; null without any."""
+
+    n: int = 0
+    p50: float | None = None
+
+
+class Summary(_Model):
+    """What was measured over all generations."""
+
+    requests: int
+    intervals: int
+    wall_ms: float
+    phase_ms: Phases
+    phase_share: Phases
+    ttft_ms: Percentiles
+    ttft_from: str | None
+    tpot_ms: Percentiles
+    total_ms: Percentiles
+    prefill_tok_s: Rate
+    decode_tok_s: Rate
+    cached_share: float | None
+    prompt_tokens: Percentiles
+    output_tokens: Percentiles
+    concurrency: int | None
+
+
+class VerdictModel(_Model):
+    """Where most of the wall-clock went, in a word and in a sentence."""
+
+    phase: Literal["prefill", "decode", "queue", "load", "mixed", "unknown"]
+    share: float | None
+    healthy: bool | None
+    sentence: str
+
+
+class Line(_Model):
+    """A line of a source, 1-based."""
+
+    source: str
+    line: int
+
+
+class EvidenceModel(_Model):
+    """One number behind a finding."""
+
+    label: str
+    value: float | int | str | None
+    unit: str
+    lines: list[Line]
+
+
+class SavingModel(_Model):
+    """Time a change would have saved on this log's own requests."""
+
+    ms: float
+    share: float
+    bound: Literal["estimate", "at_most"]
+
+
+class FixModel(_Model):
+    """A remedy: what, the exact switch, where it goes, what applying it costs."""
+
+    title: str
+    apply: str
+    where: str
+    cost: str
+
+
+class FindingModel(_Model):
+    """A diagnosis with its evidence and what to do about it."""
+
+    rule: str
+    phase: str
+    confidence: Literal["certain", "likely", "possible"]
+    title: str
+    why: str
+    evidence: list[EvidenceModel]
+    requests: int
+    saving: SavingModel | None
+    fixes: list[FixModel]
+    wont_help: list[str]
+    verify: str
+    sources: list[str]
+
+
+class CaveatModel(_Model):
+    """What the numbers can't be used for, or what the log can't tell."""
+
+    id: str
+    text: str
+
+
+class Analysis(_Model):
+    """Everything the analysis says, the same for terminal, Markdown and JSON."""
+
+    schema_: str = Field(default=SCHEMA, alias="schema")
+    sources: list[Source]
+    setups: list[Setup]
+    setup: Setup
+    summary: Summary
+    verdict: VerdictModel
+    findings: list[FindingModel]
+    combined_saving: SavingModel | None
+    caveats: list[CaveatModel]
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+def json_schema() -> dict[str, object]:
+    """JSON Schema of the analysis."""
+    return Analysis.model_json_schema(by_alias=True)

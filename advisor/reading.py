@@ -1,0 +1,129 @@
+"""Inputs to rows: feeds every input to a stream of its own and gathers what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.model import Source
+from advisor.sources.files import STDIN, BinaryInputError, Input, InputError, blocks, expand
+from parsers import FORMATS, Stream, Tables
+from parsers.formats.base import Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from parsers.records import Row
+    from parsers.setup import Setup
+
+
+@dataclass(slots=True)
+class Reading:
+    """Everything that was read.
+
+    Attributes:
+        sources: one for each recognised input.
+        setups: one for each process start, indexed by the rows' ``run``.
+        problems: a sentence for each input that could not be read; exit status 2.
+        unrecognised: a sentence for each input that no format knows; exit status 3 if nothing else was read.
+    """
+
+    tables: Tables = field(default_factory=Tables)
+    sources: list[Source] = field(default_factory=list)
+    setups: list[Setup] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    problems: list[str] = field(default_factory=list)
+    unrecognised: list[str] = field(default_factory=list)
+
+
+def read(paths: Sequence[str], *, engine: str | None = None) -> Reading:
+    """Read all inputs.
+
+    Args:
+        paths: files, folders, patterns, or ``-``.
+        engine: read them as this engine's logs.
+
+    Raises:
+        UnknownEngineError: no format is called ``engine``.
+    """
+    reading = Reading()
+    inputs, reading.problems = expand(paths)
+    for source in inputs:
+        _read_one(source, reading, engine)
+    if not inputs and not reading.problems:
+        reading.unrecognised.append(f"{', '.join(paths)}: no log files in there.")
+    return reading
+
+
+def _read_one(source: Input, reading: Reading, engine: str | None) -> None:
+    stream = Stream(source.name, engine=engine, year=_year(source))
+    first_run = len(reading.setups)
+    try:
+        for block in blocks(source):
+            _keep(stream.feed(block), reading, first_run)
+    except BinaryInputError as error:
+        if source.named:
+            reading.unrecognised.append(str(error))
+        return
+    except InputError as error:
+        reading.problems.append(str(error))
+    _keep(stream.close(), reading, first_run)
+    if stream.engine is None:
+        if source.named and stream.bytes == 0 and not reading.problems:
+            piped = source.name == STDIN
+            reading.unrecognised.append(
+                "nothing came in on standard input." if piped else f"{source.name}: the file is empty."
+            )
+        elif source.named and stream.bytes:
+            reading.unrecognised.append(f"{source.name}: no engine's log that I know ({_tried(engine)}).")
+        return
+    reading.setups += stream.setup_of_run
+    _add_counts(reading.counts, stream.counts)
+    reading.sources.append(_summary(source, stream))
+
+
+def _keep(rows: list[Row], reading: Reading, first_run: int) -> None:
+    for row in rows:
+        row.run += first_run
+    reading.tables.extend(rows)
+
+
+def _tried(engine: str | None) -> str:
+    if engine is not None:
+        return f"read as {engine}"
+    names = ", ".join(f.engine for f in FORMATS if f.grain != "setup")
+    return f"tried {names}; name it with --engine if it is one of these"
+
+
+def _year(source: Input) -> int:
+    """The year of clocks that print none: the file's own, else this one."""
+    if source.name == STDIN:
+        return datetime.now(UTC).year
+    try:
+        return datetime.fromtimestamp(Path(source.name).stat().st_mtime, UTC).year
+    except OSError:
+        return datetime.now(UTC).year
+
+
+def _summary(source: Input, stream: Stream) -> Source:
+    counts = stream.counts
+    return Source(
+        path=source.name,
+        engine=stream.engine,
+        engine_version=next((s.engine_version for s in reversed(stream.setups) if s.engine_version), None),
+        bytes=stream.bytes,
+        lines=stream.lines,
+        requests=counts.requests,
+        intervals=counts.intervals,
+        events=counts.events,
+        incomplete_requests=counts.incomplete_requests,
+        aborted_requests=counts.aborted_requests,
+        failed_requests=counts.failed_requests,
+    )
+
+
+def _add_counts(total: Counts, more: Counts) -> None:
+    for name in Counts.__slots__:
+        setattr(total, name, getattr(total, name) + getattr(more, name))

@@ -1,0 +1,1 @@
+"""The same `Analysis`, drawn for a terminal or as Markdown."""

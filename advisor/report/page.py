@@ -1,0 +1,124 @@
+"""What every drawn page shows, in words: shared by the terminal and Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.words import count, duration, percent, plural, rate, size
+
+if TYPE_CHECKING:
+    from advisor.model import Analysis, Line, Percentiles, SavingModel
+
+_VISIBLE = 0.005
+_LOST = ("aborted", "failed", "incomplete")
+PHASES = ("queue", "load", "prefill", "decode", "other")
+_GLYPHS = {"queue": "·", "load": "▒", "prefill": "█", "decode": "▓", "other": "░"}
+_ASCII_GLYPHS = {"queue": ".", "load": "+", "prefill": "#", "decode": "=", "other": "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One phase's part of the bar."""
+
+    phase: str
+    glyph: str
+    cells: int
+    ms: float
+    share: float
+
+
+def bar(analysis: Analysis, width: int, *, unicode: bool = True) -> list[Part]:
+    """The phase bar: parts whose cells sum up to ``width``; empty where no phase is known."""
+    glyphs = _GLYPHS if unicode else _ASCII_GLYPHS
+    times = [(p, getattr(analysis.summary.phase_ms, p)) for p in PHASES]
+    total = sum(float(ms) for _, ms in times if ms)
+    known = [(p, float(ms)) for p, ms in times if ms and (p != "other" or ms >= _VISIBLE * total)]
+    if not known or total <= 0 or (len(known) == 1 and known[0][0] == "other"):
+        return []
+    parts: list[Part] = []
+    drawn, passed = 0, 0.0
+    for phase, ms in known:
+        passed += ms
+        cells = round(width * passed / total) - drawn
+        drawn += cells
+        parts.append(Part(phase, glyphs[phase], cells, ms, ms / total))
+    return parts
+
+
+def heading(analysis: Analysis) -> str:
+    """What was read: engine, version, model, amounts."""
+    engines = sorted({s.engine or "?" for s in analysis.sources})
+    versions = sorted({s.engine_version for s in analysis.sources if s.engine_version})
+    read = [", ".join(engines) + (f" {', '.join(versions)}" if versions else "")]
+    if analysis.setup.model:
+        read.append(analysis.setup.model)
+    if analysis.summary.requests:
+        read.append(plural(analysis.summary.requests, "request"))
+    if analysis.summary.intervals:
+        read.append(plural(analysis.summary.intervals, "interval"))
+    lost = {w: sum(getattr(s, f"{w}_requests") for s in analysis.sources) for w in _LOST}
+    read += [f"{number} {what}" for what, number in lost.items() if number]
+    if analysis.summary.wall_ms:
+        read.append(duration(analysis.summary.wall_ms))
+    names = analysis.sources[0].path if len(analysis.sources) == 1 else f"{len(analysis.sources)} files"
+    return f"{names}: {', '.join(read)}"
+
+
+def saved(saving: SavingModel) -> str:
+    """``saves about 106 s (26 %)``, or ``at most``."""
+    about = "at most" if saving.bound == "at_most" else "about"
+    return f"saves {about} {duration(saving.ms)} ({percent(saving.share)})"
+
+
+def where(lines: list[Line]) -> str:
+    """`` (line 14, 22, 30)``; with file names where they differ."""
+    if not lines:
+        return ""
+    if len({line.source for line in lines}) == 1:
+        numbers = ", ".join(str(line.line) for line in lines)
+        return f" ({lines[0].source}:{numbers})"
+    return " (" + ", ".join(f"{line.source}:{line.line}" for line in lines) + ")"
+
+
+def measured(analysis: Analysis) -> list[tuple[str, ...]]:
+    """The table: header first; empty without requests."""
+    s = analysis.summary
+    if not s.requests:
+        return []
+    start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
+    rows = [
+        (f"time to first token{start}", *_spread(s.ttft_ms, duration)),
+        ("total", *_spread(s.total_ms, duration)),
+        ("time per token (TPOT)", *_spread(s.tpot_ms, duration)),
+        ("prompt tokens", *_spread(s.prompt_tokens, count)),
+        ("output tokens", *_spread(s.output_tokens, count)),
+        ("prefill", rate(s.prefill_tok_s.p50), "", "", str(s.prefill_tok_s.n)),
+        ("decode", rate(s.decode_tok_s.p50), "", "", str(s.decode_tok_s.n)),
+    ]
+    shown = [row for row in rows if row[1] != "?"]
+    if s.cached_share is not None:
+        shown.append(("prompt tokens from cache", percent(s.cached_share), "", "", ""))
+    return [("", "p50", "p95", "max", "n"), *shown] if shown else []
+
+
+def _spread(p: Percentiles, words: object) -> tuple[str, str, str, str]:
+    say = words if callable(words) else str
+    return say(p.p50), say(p.p95), say(p.max), str(p.n)
+
+
+def setup_line(analysis: Analysis) -> str:
+    """The setup in a line, only what is known."""
+    s = analysis.setup
+    facts = [
+        s.quantization,
+        None if s.weights_bytes is None else f"{size(s.weights_bytes)} of weights",
+        None if s.layers_offloaded is None else f"{s.layers_offloaded}/{s.layers_offloadable} layers on GPU",
+        None if s.context is None else f"context {count(s.context)}",
+        None if s.slots is None else plural(s.slots, "slot"),
+        None if s.kv_bytes is None else f"KV cache {size(s.kv_bytes)} {s.kv_type_k or ''}".rstrip(),
+        None if s.flash_attention is None else f"flash attention {'on' if s.flash_attention else 'off'}",
+        ", ".join(d.name for d in s.devices) or None,
+    ]
+    known = [fact for fact in facts if fact]
+    return f"setup: {', '.join(known)}" if known else ""

@@ -1,0 +1,141 @@
+"""The page for a terminal: the answer, what to change, what was measured, what this can't tell.
+
+Readable at 80 columns, in plain text when it is not a terminal, and without colour as the only sign.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from advisor.report.page import bar, heading, measured, saved, setup_line, where
+from advisor.words import duration, measure, percent
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from advisor.model import Analysis, FindingModel, Line
+
+FIRST_PAGE = 5
+_MAX_WIDTH = 100
+_COLOURS = {
+    "queue": "magenta",
+    "load": "blue",
+    "prefill": "yellow",
+    "decode": "cyan",
+    "other": "bright_black",
+}
+
+
+def show(analysis: Analysis, *, everything: bool = False, console: Console | None = None) -> None:
+    """Print the page to standard output.
+
+    Args:
+        analysis: what to show.
+        everything: all findings and their evidence, not only the first five.
+        console: where to print; default standard output, at most 100 columns wide.
+    """
+    console = console or Console(highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, _MAX_WIDTH)
+    unicode = console.encoding.lower().startswith("utf")
+    for block in _blocks(analysis, everything=everything, unicode=unicode, width=console.width):
+        console.print(block if unicode else _ascii(block))
+
+
+def _ascii(block: RenderableType) -> RenderableType:
+    return Text(block.plain.encode("ascii", "replace").decode()) if isinstance(block, Text) else block
+
+
+def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) -> list[RenderableType]:
+    shown = analysis.findings if everything else analysis.findings[:FIRST_PAGE]
+    blocks: list[RenderableType] = [Text(heading(analysis), style="dim"), Text()]
+    blocks += [_title("The answer"), _indented(Text(analysis.verdict.sentence, style="bold"))]
+    if drawn := _phase_bar(analysis, unicode=unicode, width=width - 4):
+        blocks += [_indented(drawn)]
+    if shown:
+        blocks += [Text(), _title("What to change")]
+        for number, finding in enumerate(shown, 1):
+            blocks += [_finding(number, finding, everything=everything)]
+        if rest := len(analysis.findings) - len(shown):
+            blocks += [_indented(Text(f"{rest} more with --all."))]
+        if analysis.combined_saving and sum(f.saving is not None for f in shown) > 1:
+            together = saved(analysis.combined_saving)
+            total = f"The first fix of each together: {together}, recomputed, not added up."
+            blocks += [_indented(Text(total))]
+    if rows := measured(analysis):
+        blocks += [Text(), _title("What was measured"), _indented(_table(rows))]
+    if line := setup_line(analysis):
+        blocks += [_indented(Text(line))]
+    if analysis.caveats:
+        blocks += [Text(), _title("What this can't tell")]
+        blocks += [_indented(_hanging("- ", c.text)) for c in analysis.caveats]
+    return blocks
+
+
+def _title(words: str) -> Text:
+    return Text(words.upper(), style="bold underline")
+
+
+def _indented(block: RenderableType, left: int = 2) -> Padding:
+    return Padding(block, (0, 0, 0, left))
+
+
+def _hanging(mark: str, words: str, style: str = "") -> Table:
+    grid = Table.grid(padding=0)
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    grid.add_row(Text(mark), Text(words, style=style))
+    return grid
+
+
+def _phase_bar(analysis: Analysis, *, unicode: bool, width: int) -> Group | None:
+    parts = bar(analysis, width, unicode=unicode)
+    if not parts:
+        return None
+    line, legend = Text(), Text()
+    for part in parts:
+        line.append(part.glyph * part.cells, style=_COLOURS[part.phase])
+        legend.append(f"{part.glyph} ", style=_COLOURS[part.phase])
+        legend.append(f"{part.phase} {duration(part.ms)} ({percent(part.share)})   ")
+    legend.rstrip()
+    return Group(line, legend)
+
+
+def _finding(number: int, finding: FindingModel, *, everything: bool) -> RenderableType:
+    head = Text(finding.title, style="bold")
+    if finding.saving:
+        head.append(f": {saved(finding.saving)}", style="bold green")
+    rows: list[RenderableType] = [head, Text(finding.why)]
+    for fix in finding.fixes:
+        rows += [_hanging("> ", fix.title), _indented(Text(f"{fix.apply}", style="bold"), 4)]
+        rows += [_indented(Text(f"in: {fix.where}"), 4), _indented(Text(f"costs: {fix.cost}"), 4)]
+    rows += [_hanging("Won't help: ", text) for text in finding.wont_help]
+    if everything:
+        for evidence in finding.evidence:
+            rows.append(
+                Text(f"{evidence.label}: {measure(evidence.value, evidence.unit)}{where(evidence.lines)}")
+            )
+    rows += [_hanging("Check: ", finding.verify)]
+    rows += [Text(f"{finding.confidence}; {finding.rule}{where(_first_lines(finding))}", style="dim"), Text()]
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    grid.add_row(Text(f"{number}."), Group(*rows))
+    return _indented(grid)
+
+
+def _first_lines(finding: FindingModel) -> list[Line]:
+    return next((e.lines for e in finding.evidence if e.lines), [])
+
+
+def _table(rows: list[tuple[str, ...]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for index in range(len(rows[0])):
+        table.add_column(justify="left" if index == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

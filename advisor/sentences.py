@@ -1,0 +1,85 @@
+"""The verdict in a sentence, the way a good colleague would say it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from advisor.words import duration, percent, plural, rate
+from rules.measures import FEW
+
+if TYPE_CHECKING:
+    from rules.attribution import Verdict
+    from rules.measures import Measures
+
+_DOING = {
+    "prefill": "reading the prompt",
+    "decode": "generating the answer token by token",
+    "queue": "waiting for a slot",
+    "load": "loading the model",
+}
+
+
+def verdict_sentence(m: Measures, decided: Verdict, healthy: bool | None) -> str:
+    """One or two sentences: which phase, how much, and what that means for a request."""
+    said = _where(m, decided)
+    if healthy:
+        said += " Nothing is slower than this setup should be."
+    return said
+
+
+def _where(m: Measures, decided: Verdict) -> str:
+    requests = m.generations.height
+    if not requests:
+        return _without_requests(m, decided)
+    if decided.phase == "unknown":
+        total = f" ({duration(m.wall_ms)} in all)" if m.wall_ms else ""
+        return f"This log can't tell prefill from decode for its {plural(requests, 'request')}{total}."
+    if decided.phase == "mixed":
+        return _mixed(m)
+    each = f"{duration(m.wall_ms / requests)} a request" if requests > 1 else duration(m.wall_ms)
+    said = (
+        f"{decided.phase.capitalize()} takes {percent(decided.share)} of the time ({each}): "
+        f"{_DOING[decided.phase]}{_speed(m, decided.phase)}."
+    )
+    return said + _first_token(m)
+
+
+def _mixed(m: Measures) -> str:
+    shares = sorted(((p, s) for p, s in m.attribution.phase_share.items() if s), key=lambda item: -item[1])
+    if shares and shares[0][0] == "other":
+        rest = ", ".join(f"{p} {percent(s)}" for p, s in shares[1:])
+        return f"Most of the time, {percent(shares[0][1])}, is in no phase that the log names ({rest})."
+    return f"No phase leads clearly: {', '.join(f'{p} {percent(s)}' for p, s in shares)}." + _first_token(m)
+
+
+def _speed(m: Measures, phase: str) -> str:
+    samples = {"prefill": (m.valid_prefill, m.prefill_tok_s), "decode": (m.valid_decode, m.decode_tok_s)}
+    valid, tok_s = samples.get(phase, (None, None))
+    return f" at {rate(tok_s)}" if valid is not None and valid.height >= FEW else ""
+
+
+def _first_token(m: Measures) -> str:
+    ttft = m.generations["ttft_ms"].drop_nulls()
+    if not ttft.len():
+        return ""
+    p50, p95 = (duration(ttft.quantile(q, interpolation="linear")) for q in (0.5, 0.95))
+    if ttft.len() < FEW:
+        return f" The first token comes after {p50}."
+    return f" The first token comes after {p50} at the median, {p95} at p95."
+
+
+def _without_requests(m: Measures, decided: Verdict) -> str:
+    windows = m.intervals.filter(pl.col("kind") != "iteration")
+    if decided.share is not None:
+        return f"{percent(decided.share)} of the engine's step time is {decided.phase}."
+    if not m.intervals.height:
+        return "The engine is recognised, but this log holds no timings."
+    busy = windows.filter(~pl.col("phase").is_in(["idle", "unknown"]))
+    by_phase = busy.group_by("phase").len().sort("len", "phase", descending=[True, False])
+    seen = ", ".join(f"{n} {phase}" for phase, n in by_phase.iter_rows())
+    if decided.phase != "unknown":
+        return f"{decided.phase.capitalize()} leads in nearly all busy windows ({seen}); no times are told."
+    many = plural(busy.height, "busy window")
+    return f"Averages over windows can't split a request's latency; of {many}: {seen or 'none'}."
