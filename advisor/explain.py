@@ -55,16 +55,16 @@ def welcome() -> str:
     ]
     places = _LOGS.get(sys.platform)
     if places is None:
-        lines += [f"  {engine:10} {command}" for engine, command in _LINUX_LOGS.items()]
+        lines += [f"  {engine:13} {command}" for engine, command in _LINUX_LOGS.items()]
     else:
         for engine, place in places.items():
             path = Path(place).expanduser()
-            lines.append(f"  {engine:10} {path}{'' if path.exists() else ' (not there)'}")
+            lines.append(f"  {engine:13} {path}{'' if path.exists() else ' (not there)'}")
     lines += ["  llama-server  its standard error: llama-server ... 2> server.log (add -lv 4)"]
     lines += ["  vllm          its standard output: vllm serve ... 2>&1 | tee vllm.log"]
     return "\n".join(lines) + "\n"
 
 
 def _columns(rows: list[tuple[str, str, str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(2)]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     return "".join(f"{a:{widths[0]}}  {b:{widths[1]}}  {c}\n" for a, b, c in rows)

@@ -93,8 +93,8 @@ def measured(analysis: Analysis) -> list[tuple[str, ...]]:
         ("time per token (TPOT)", *_spread(s.tpot_ms, duration)),
         ("prompt tokens", *_spread(s.prompt_tokens, count)),
         ("output tokens", *_spread(s.output_tokens, count)),
-        ("prefill", rate(s.prefill_tok_s.p50), "", "", str(s.prefill_tok_s.n)),
-        ("decode", rate(s.decode_tok_s.p50), "", "", str(s.decode_tok_s.n)),
+        ("prefill", rate(s.prefill_tok_s.p50), "", "", count(s.prefill_tok_s.n)),
+        ("decode", rate(s.decode_tok_s.p50), "", "", count(s.decode_tok_s.n)),
     ]
     shown = [row for row in rows if row[1] != "?"]
     if s.cached_share is not None:
@@ -104,7 +104,7 @@ def measured(analysis: Analysis) -> list[tuple[str, ...]]:
 
 def _spread(p: Percentiles, words: object) -> tuple[str, str, str, str]:
     say = words if callable(words) else str
-    return say(p.p50), say(p.p95), say(p.max), str(p.n)
+    return say(p.p50), say(p.p95), say(p.max), count(p.n)
 
 
 def setup_line(analysis: Analysis) -> str:

@@ -124,14 +124,14 @@ def _read(source: Input, stream: BinaryIO, size: int) -> bytes:
     """Up to ``size`` bytes: what is there, without waiting for the block to fill."""
     try:
         return getattr(stream, "read1", stream.read)(size) or b""
-    except _BROKEN as error:
-        raise InputError(f"{source.name}: the compressed file is broken or cut off ({error}).") from None
+    except _BROKEN:
+        raise InputError(f"{source.name}: the compressed file is broken or cut off.") from None
     except OSError as error:
         raise InputError(f"{source.name}: can't be read ({error.strerror or error}).") from None
 
 
 def _decompressed(first: bytes, raw: BinaryIO) -> BinaryIO:
-    rest = cast("BinaryIO", _Rejoined(first, raw))
+    rest = cast("BinaryIO", io.BufferedReader(_Rejoined(first, raw), BLOCK))
     if first.startswith(b"\x1f\x8b"):
         return cast("BinaryIO", gzip.GzipFile(fileobj=rest))
     if first.startswith(b"\x28\xb5\x2f\xfd"):
@@ -153,16 +153,9 @@ class _Rejoined(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        if self._first:
-            first, self._first = self._first, b""
-            return first
-        return self._rest.read(size)
-
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self.read(len(buffer))
-        if len(data) > len(buffer):
-            data, self._first = data[: len(buffer)], data[len(buffer) :]
+        data = self._first or getattr(self._rest, "read1", self._rest.read)(len(buffer))
+        data, self._first = data[: len(buffer)], data[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
 
