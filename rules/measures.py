@@ -15,11 +15,13 @@ import polars as pl
 
 from parsers.formats.base import Counts
 from rules import attribution
+from rules.decoding import Decoding
 from rules.physics.devices import find_device
 from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
 from rules.rule import Evidence, LineRef
 from rules.savings import Change, Ledger, saving
+from rules.sessions import EVALUATED, turns
 
 if TYPE_CHECKING:
     from parsers.setup import Setup
@@ -165,6 +167,11 @@ class Measures:
             valid["prefill_ms"].to_numpy(),
         )
 
+    @cached_property
+    def decoding(self) -> Decoding:
+        """Decode beside what this machine should give: see `rules.decoding`."""
+        return Decoding(self)
+
     # --- prompts and cache
 
     @cached_property
@@ -173,6 +180,11 @@ class Measures:
         known = self.generations.drop_nulls(["cached_tokens", "prompt_tokens"])
         total = int(known["prompt_tokens"].sum())
         return int(known["cached_tokens"].sum()) / total if total else None
+
+    @cached_property
+    def turns(self) -> pl.DataFrame:
+        """The generations, each beside the one before it on its slot: see `rules.sessions.turns`."""
+        return turns(self.generations, serial=self.serial)
 
     @cached_property
     def concurrency(self) -> int | None:
@@ -197,7 +209,8 @@ class Measures:
     @cached_property
     def ledger(self) -> Ledger:
         """The generations as they were, for counterfactuals."""
-        return Ledger.of(self.generations, self.prefill_fit.model if self.prefill_fit else None)
+        rows = self.generations.with_columns(prefill_tokens=EVALUATED)
+        return Ledger.of(rows, self.prefill_fit.model if self.prefill_fit else None)
 
     def saving(self, change: Change, *, bound: str = "estimate") -> Saving:
         """What a change would have saved on these requests, as exact as the sample allows."""

@@ -1,1 +1,5 @@
 """Rules about reading the prompt: one file each."""
+
+"""Rules about reading the prompt: one file each."""
+
+"""Rules about reading the prompt: one file each."""

@@ -1,0 +1,198 @@
+"""Requests wait for a free slot before anything happens.
+
+What it looks at:
+    Where the engine logs it, the time each request spent waiting: a fifth of all time, or two seconds for
+    one request in twenty. Where it logs windows, how many of the busy ones had requests waiting.
+    llama-server logs nothing on arrival; there, all slots busy and a new request in the same moment that
+    one ends is a sign, and so is a cancelled request that held its slot long after its client had left.
+
+Why it matters:
+    Waiting adds to the time to first token in full, and it grows steeply once the slots are busy most of
+    the time.
+
+When not to worry:
+    Batch jobs that submit everything at once always queue; there the sum counts, not the wait. As many
+    clients as slots, each sending its next request when the last one ends, look like a queue in a
+    llama-server log and are none.
+
+What to change:
+    More requests at once, if decode is not already limited by arithmetic; a larger KV cache where that is
+    what is full; else another replica. The saving assumes twice the slots and no slowdown, so it is an
+    upper bound.
+
+Sources:
+    llama.cpp tools/server (`/metrics`, `/slots`); Ollama docs/faq.mdx (parallel requests); vLLM
+    docs/configuration/optimization.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rules.measures import FEW, median
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.savings import queue_scaled
+
+if TYPE_CHECKING:
+    from rules.measures import Measures
+    from rules.rule import Answer
+
+RULE = Rule(
+    id="queue-wait",
+    phase=Phase.QUEUE,
+    title="Requests wait for a free slot",
+    remedies=("more-slots", "larger-kv-pool"),
+    verify="Under the same load, the engine's count of waiting requests should be 0 most of the time.",
+    sources=("Ollama docs/faq.mdx", "vLLM docs/configuration/optimization.md"),
+)
+
+SHARE, SLOWEST, SLOW_MS = 0.2, 0.95, 2_000.0
+WAITING_SHARE, WAITING_WINDOWS = 0.2, 3
+KV_FULL = 0.9
+
+AT_ONCE_MS = 50.0
+"""A server that has a request waiting starts it 1 to 10 ms after a slot is free (12 requests on 4 slots)."""
+
+HELD_MS = 1_000.0
+
+_LOOK = (
+    "Start llama-server with --metrics and watch llamacpp:requests_deferred under load; or compare a "
+    "client's time to first token with the prompt eval time: what is above it was spent waiting."
+)
+
+
+def check(m: Measures) -> Answer:
+    """Ask whether requests waited, in the words of what this engine logs."""
+    if m.generations["queue_ms"].count():
+        return _logged(m)
+    if m.intervals["waiting"].count():
+        return _windows(m)
+    return _inferred(m)
+
+
+def _logged(m: Measures) -> Answer:
+    rows = m.generations.drop_nulls("queue_ms")
+    share, slow_ms = m.share(Phase.QUEUE), float(rows["queue_ms"].quantile(SLOWEST) or 0.0)
+    if share < SHARE and slow_ms < SLOW_MS:
+        return NotApplicable(f"waiting takes {share:.0%} of the time")
+    waited = rows.filter(pl.col("queue_ms") > 0)
+    queue_ms = float(waited["queue_ms"].sum())
+    if not m.worth(queue_ms, waited.height):
+        return NotApplicable("too little time to matter")
+    change = queue_scaled(0.5)
+    return RULE.finding(
+        confidence=Confidence.LIKELY,
+        why=f"Requests waited {queue_ms / 1000:,.0f} s of {m.wall_ms / 1000:,.0f} s for a slot, one in "
+        f"twenty for {slow_ms / 1000:,.1f} s or more.",
+        evidence=(
+            m.evidence("waiting, of all request time", round(share, 4), "share"),
+            m.evidence("wait, median", median(rows.select("queue_ms")), "ms"),
+            m.evidence("wait, 95th percentile", slow_ms, "ms", rows=waited.sort("queue_ms", descending=True)),
+        ),
+        requests=waited.height,
+        saving=m.saving(change, bound="at_most"),
+        change=change,
+        fixes=(m.fix("more-slots", slots=_doubled(m.setup.max_running or m.setup.slots)),),
+    )
+
+
+def _windows(m: Measures) -> Answer:
+    told = m.intervals.drop_nulls("waiting")
+    busy = told.filter((pl.col("running").fill_null(0) > 0) | (pl.col("waiting") > 0))
+    waiting = busy.filter(pl.col("waiting") > 0)
+    if not waiting.height or waiting.height < WAITING_SHARE * busy.height:
+        return NotApplicable(f"requests were waiting in {waiting.height} of {busy.height} busy windows")
+    peak = int(waiting.select(pl.col("waiting").max()).item())
+    running = busy.select(pl.col("running").max()).item()
+    cap = m.setup.max_running
+    kv_usage = median(waiting.select("kv_usage"))
+    kv_full = kv_usage is not None and kv_usage >= KV_FULL
+    return RULE.finding(
+        confidence=Confidence.LIKELY if waiting.height >= WAITING_WINDOWS else Confidence.POSSIBLE,
+        why=f"In {waiting.height} of {busy.height} busy windows requests were waiting, up to {peak}, "
+        f"with at most {running} running"
+        + (f" of {cap} allowed" if cap else "")
+        + (f"; the KV cache was {kv_usage:.0%} full." if kv_usage is not None else "."),
+        evidence=(
+            m.evidence("busy windows with requests waiting", round(waiting.height / busy.height, 4), "share"),
+            m.evidence("most waiting", peak, "requests", rows=waiting.sort("waiting", descending=True)),
+            m.evidence("most running", running, "requests"),
+            *([m.stated("max_running", "allowed to run at once", unit="requests")] if cap else []),
+            m.evidence("KV cache in use while waiting, median", kv_usage, "share"),
+        ),
+        requests=peak,
+        fixes=(m.fix("larger-kv-pool"),) if kv_full else (m.fix("more-slots", slots=_doubled(cap)),),
+        wont_help=("More requests at once: the KV cache is full, so they would push each other out.",)
+        if kv_full
+        else (),
+    )
+
+
+def _inferred(m: Measures) -> Answer:
+    """From the process's clock: who started the moment another ended, and whose slot was held for nobody."""
+    slots = m.setup.slots
+    held = m.events.filter((pl.col("kind") == "aborted") & (pl.col("value") >= HELD_MS))
+    held_ms = float(held["value"].sum())
+    timed = m.generations.drop_nulls(["clock_start_ms", "clock_end_ms"])
+    started = _started_at_once(timed, slots) if slots and slots > 1 else timed.clear()
+    queued = started.height >= FEW and started.height >= 0.5 * timed.height
+    blocked = m.worth(held_ms, held.height)
+    if not queued and not blocked:
+        return CannotTell("this engine logs nothing on arrival, so a wait leaves no line")
+    why = []
+    if queued:
+        why.append(
+            f"{started.height} of {timed.height} requests started within {AT_ONCE_MS:.0f} ms of another's "
+            f"end, with all {slots} slots busy until then: they may have been waiting for it."
+        )
+    if blocked:
+        why.append(
+            f"{held.height} cancelled request{'' if held.height == 1 else 's'} held a slot for "
+            f"{held_ms / 1000:,.1f} s after the client had left, since a cancel is seen only between "
+            "batches; whoever came then had to wait."
+        )
+    return RULE.finding(
+        title="Requests may be waiting for a free slot",
+        confidence=Confidence.POSSIBLE,
+        why=" ".join(why),
+        evidence=(
+            *(
+                [m.evidence("started as a slot came free", started.height, "requests", rows=started)]
+                if queued
+                else []
+            ),
+            *(
+                [m.evidence("slots held for cancelled requests", round(held_ms, 1), "ms", rows=held)]
+                if blocked
+                else []
+            ),
+            *([m.stated("slots", "slots")] if slots else []),
+        ),
+        requests=started.height if queued else held.height,
+        fixes=(m.fix("more-slots", slots=_doubled(slots)),),
+        verify=_LOOK,
+    )
+
+
+def _started_at_once(timed: pl.DataFrame, slots: int) -> pl.DataFrame:
+    """Requests that began as another ended, on a server whose slots were all busy until then."""
+    starts = timed.with_row_index("at").select("source", "run", "at", t="clock_start_ms", step=pl.lit(1))
+    ends = timed.select("source", "run", at=pl.lit(None, pl.UInt32), t="clock_end_ms", step=pl.lit(-1))
+    process = ("source", "run")
+    walked = (
+        pl.concat([starts, ends])
+        .sort("source", "run", "t", "step")
+        .with_columns(
+            running=pl.col("step").cum_sum().over(process),
+            freed=pl.when(pl.col("step") < 0).then("t").forward_fill().over(process),
+        )
+        .filter(pl.col("step") > 0)
+    )
+    chosen = walked.filter((pl.col("running") == slots) & (pl.col("t") - pl.col("freed") <= AT_ONCE_MS))
+    return timed.with_row_index("at").join(chosen.select("at"), on="at", how="semi")
+
+
+def _doubled(slots: int | None) -> int | str:
+    return "twice as many" if slots is None else 2 * slots

@@ -1,0 +1,376 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.prefill import (
+    prefill_dominates_long_prompt,
+    prefix_unstable,
+    prompt_truncated,
+    rag_chunks_too_many,
+    swa_hybrid_full_reprocess,
+)
+from rules.ranking import rank
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable
+from rules.sessions import growing, turns
+from tests.rules.helpers import measures, read, requests
+
+B = "llama-server-b11434"
+RAG_BEFORE_MS, RAG_AFTER_MS = 145_100.0, 31_300.0
+
+
+def question(tokens: int, output: int = 500, tok_s: float = 1_500.0, **more: Any) -> dict[str, Any]:
+    """A prompt that is evaluated whole, at 40 tok/s of decode."""
+    evaluated = tokens - (more.get("cached_tokens") or 0)
+    return {
+        "prompt_tokens": tokens,
+        "prefill_tokens": evaluated,
+        "prefill_ms": 1000 * evaluated / tok_s,
+        "output_tokens": output,
+        "decode_ms": 25.0 * output,
+        **more,
+    }
+
+
+def chat(start: int, step: int, cached: int | None, turns: int = 10, **more: Any) -> list[dict[str, Any]]:
+    """A conversation whose prompts grow by ``step``."""
+    return [question(start + step * i, 200, cached_tokens=cached, slot=0, **more) for i in range(turns)]
+
+
+def found(answer: object) -> Finding:
+    assert isinstance(answer, Finding), answer
+    return answer
+
+
+# --- long prompts
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [{}, {"cached_tokens": 0}, {"cached_tokens": None, "prompt_tokens": None}],
+    ids=["", "0", "unknown"],
+)
+def test_worked_example_is_chunks_prefix_history(cache: dict[str, Any]) -> None:
+    m = measures([{**question(12_000), **cache} for _ in range(20)])
+
+    finding = found(prefill_dominates_long_prompt.check(m))
+
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(20 * 8_000 / 1.5, rel=0.005)
+    assert finding.saving.share == pytest.approx(0.2602, abs=1e-4)
+    assert [fix.title for fix in finding.fixes] == [
+        "Retrieve 5 chunks, not 20",
+        "Keep the system prompt stable so that its prefix is cached",
+        "Trim or summarise the history",
+    ]
+    assert "12,000 tokens" in finding.why
+    assert "4,000 tokens" in finding.why
+    assert "20 retrieved chunks" in finding.why
+    said = {e.label: e.value for e in finding.evidence}
+    assert (said.get("from the cache") == "not logged") == (cache.get("cached_tokens") is None)
+    assert rank([finding], m) == [finding]
+
+
+def test_worked_example_without_evaluated_tokens_is_only_possible() -> None:
+    rows = [{**question(12_000), "prefill_tokens": None} for _ in range(20)]
+
+    finding = found(prefill_dominates_long_prompt.check(measures(rows)))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(106_667, rel=0.005)
+
+
+def test_cached_prefix_measures_the_fixed_part() -> None:
+    m = measures([question(12_000, 300, cached_tokens=3_000) for _ in range(20)])
+
+    saving = found(prefill_dominates_long_prompt.check(m)).saving
+
+    assert saving is not None
+    assert saving.ms == pytest.approx(20 * 9_000 * 0.75 / 1.5, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([question(12_000, 2_000) for _ in range(20)], id="decode leads"),
+        pytest.param([question(900, 10) for _ in range(20)], id="short"),
+        pytest.param([question(12_000, 50, cached_tokens=9_000) for _ in range(20)], id="cached"),
+        pytest.param(chat(18_000, 600, 12), id="a conversation that the cache rule speaks of"),
+    ],
+)
+def test_prefill_does_not_dominate(rows: list[dict[str, Any]]) -> None:
+    assert isinstance(prefill_dominates_long_prompt.check(measures(rows)), NotApplicable)
+
+
+def test_a_growing_chat_without_cache_counts_is_offered_no_chunks() -> None:
+    finding = found(prefill_dominates_long_prompt.check(measures(chat(18_000, 600, None))))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert finding.saving is not None
+    assert finding.saving.bound == "at_most"
+    assert "chunks" not in finding.why + finding.fixes[0].title
+    assert finding.fixes[0].knob == "prompt-order"
+
+
+def test_unknown_prompts_are_not_short_prompts() -> None:
+    m = measures([{"output_tokens": 100, "decode_ms": 4_000.0, "total_ms": 9_000.0} for _ in range(20)])
+
+    assert isinstance(prefill_dominates_long_prompt.check(m), CannotTell)
+    assert isinstance(rag_chunks_too_many.check(m), CannotTell)
+
+
+def test_chunks_saving_is_near_what_fewer_chunks_saved() -> None:
+    finding = found(prefill_dominates_long_prompt.check(read("pairs/rag_chunks/before")))
+
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(RAG_BEFORE_MS - RAG_AFTER_MS, rel=0.25)
+    after = read("pairs/rag_chunks/after")
+    assert isinstance(prefill_dominates_long_prompt.check(after), NotApplicable)
+    assert isinstance(rag_chunks_too_many.check(after), NotApplicable)
+
+
+def test_chunks_are_said_once() -> None:
+    slow_decode = [question(12_000, 1_000, tok_s=3_000.0) for _ in range(20)]
+    m = measures(slow_decode)
+
+    finding = found(rag_chunks_too_many.check(m))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert isinstance(prefill_dominates_long_prompt.check(m), NotApplicable)
+    worked = measures([question(12_000) for _ in range(20)])
+    assert isinstance(rag_chunks_too_many.check(worked), NotApplicable)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(chat(18_000, 60, 12), id="a conversation that hardly grows"),
+        pytest.param([question(2_048, 300) for _ in range(12)], id="long answers"),
+        pytest.param(
+            [question(2_000 * (1 + i % 4), 100, tok_s=9_000.0) for i in range(20)], id="many lengths"
+        ),
+    ],
+)
+def test_not_the_shape_of_retrieval(rows: list[dict[str, Any]]) -> None:
+    assert not isinstance(rag_chunks_too_many.check(measures(rows)), Finding)
+
+
+# --- unstable prefix
+
+
+@pytest.mark.parametrize("log", ["c2_multiturn_timestamp_first", "c3_multiturn_timestamp_first_cache_reuse"])
+def test_time_stamp_first_costs_what_a_stable_prompt_saves(log: str) -> None:
+    m = read(f"{B}/{log}")
+    stable = read(f"{B}/c1_multiturn_stable_prefix")
+
+    finding = found(prefix_unstable.check(m))
+
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.requests == 5
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(m.wall_ms - stable.wall_ms, rel=0.1)
+    assert "first lines of the system prompt" in finding.why
+    assert any("--cache-reuse" in vain for vain in finding.wont_help)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"{B}/c1_multiturn_stable_prefix",
+        f"{B}/k_multiturn_lv4",
+        f"{B}/b_rag_default",
+        f"{B}/d_parallel4_12req",
+        f"{B}/e_overflow_context_shift",
+        "pairs/rag_chunks/before",
+        "pairs/output_cap/before",
+        "llama-server-mid2025/c1_multiturn_stable_prefix",
+        "llama-server-mid2025/d_parallel4_12req",
+        "llama-server-mid2025/e_overflow_default",
+    ],
+)
+def test_prefix_is_not_called_unstable(log: str) -> None:
+    assert not isinstance(prefix_unstable.check(read(log)), Finding)
+
+
+def test_d01_prefix_breaker_deep_in_the_system_prompt() -> None:
+    good = {"prompt_tokens": 72_161, "cached_tokens": 71_160, "prefill_ms": 3_760.94, "output_tokens": 1_389}
+    bad = chat(72_400, 500, 1_732, turns=6, tok_s=266.0)
+
+    finding = found(prefix_unstable.check(measures([{**good, "decode_ms": 52_747.74, "slot": 0}, *bad])))
+
+    assert finding.saving is not None
+    assert finding.saving.ms / 6 == pytest.approx((72_161 - 1_001) / 0.266, rel=0.25)
+    assert "1,732 tokens into the prompt" in finding.why
+    assert [fix.knob for fix in finding.fixes] == ["prompt-order"]
+
+
+def test_d02_claude_code_header() -> None:
+    m = measures(chat(18_000, 600, 12, engine="ollama", tok_s=900.0))
+
+    finding = found(prefix_unstable.check(m))
+
+    assert finding.fixes[1].apply == "CLAUDE_CODE_ATTRIBUTION_HEADER=0"
+    assert isinstance(rag_chunks_too_many.check(m), NotApplicable)
+    assert isinstance(prefill_dominates_long_prompt.check(m), NotApplicable)
+
+
+def test_no_token_reused_may_be_a_cache_that_is_off() -> None:
+    finding = found(prefix_unstable.check(measures(chat(18_000, 600, 0))))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert "cache is off" in finding.why
+
+
+def test_unknown_cache_is_not_a_miss() -> None:
+    assert isinstance(prefix_unstable.check(measures(chat(18_000, 600, None))), CannotTell)
+
+
+def test_a_restart_begins_a_conversation() -> None:
+    rows = [{**row, "run": run} for run, row in enumerate(chat(18_000, 600, 12))]
+
+    assert isinstance(prefix_unstable.check(measures(rows)), NotApplicable)
+
+
+def test_a_conversation_that_misses_its_slot_wanders() -> None:
+    """Without a common prefix, the least recently used slot is taken each time."""
+    rows = [
+        {**row, "slot": i % 4, "clock_start_ms": 30_000.0 * i, "clock_end_ms": 30_000.0 * i + 29_000}
+        for i, row in enumerate(chat(18_000, 600, 12))
+    ]
+
+    assert found(prefix_unstable.check(measures(rows))).requests == 9
+    together = [{**row, "clock_end_ms": 900_000.0} for row in rows]
+    assert isinstance(prefix_unstable.check(measures(together)), NotApplicable)
+
+
+@given(st.lists(st.integers(2_000, 9_000), min_size=6, max_size=40))
+def test_strangers_on_one_slot_are_no_conversation(lengths: list[int]) -> None:
+    rows = [question(length, 100, cached_tokens=20, slot=0) for length in lengths]
+    ups = sum(b > a for a, b in pairwise(lengths))
+
+    answer = prefix_unstable.check(measures(rows))
+
+    if ups < 0.8 * (len(lengths) - 1):
+        assert isinstance(answer, NotApplicable)
+        assert not growing(turns(requests(*rows))).height
+
+
+# --- reprocessing
+
+
+def swa_turns(flagged: set[int]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    rows = []
+    for i in range(5):
+        tokens = 19_000 + 1_000 * i
+        cached = 0 if i in flagged | {0} else tokens - 950
+        rows.append(question(tokens, 100, 777.0, cached_tokens=cached, slot=0, request_id=f"{i}"))
+    events = [{"kind": "full_reprocess", "request_id": f"{i}", "slot": 0, "line": 90 + i} for i in flagged]
+    return rows, events
+
+
+def test_d03_full_reprocessing() -> None:
+    rows, events = swa_turns({1, 3})
+    m = measures(rows, events=events)
+
+    finding = found(swa_hybrid_full_reprocess.check(m))
+
+    assert finding.confidence is Confidence.CERTAIN
+    assert finding.requests == 2
+    assert finding.saving is not None
+    again = (19_100 + 21_100) / 0.777
+    assert finding.saving.ms == pytest.approx(again, rel=0.01)
+    assert finding.saving.bound == "at_most"
+    assert finding.fixes[0].apply == "--swa-full"
+    assert isinstance(prefix_unstable.check(m), NotApplicable)
+    assert isinstance(prefill_dominates_long_prompt.check(m), NotApplicable)
+
+
+def test_a_model_without_a_window_gets_checkpoints() -> None:
+    rows, events = swa_turns({1, 3})
+
+    finding = found(
+        swa_hybrid_full_reprocess.check(measures(rows, events=events, setup={"sliding_window": 0}))
+    )
+
+    assert [fix.knob for fix in finding.fixes] == ["context-checkpoints"]
+
+
+def test_reprocessing_a_stranger_costs_nothing() -> None:
+    rows, events = swa_turns({0})
+    shorter = [*rows, question(9_000, 100, 777.0, cached_tokens=0, slot=0, request_id="9")]
+    said = [*events, {"kind": "full_reprocess", "request_id": "9", "slot": 0, "line": 99}]
+
+    assert isinstance(swa_hybrid_full_reprocess.check(measures(shorter, events=said)), NotApplicable)
+    assert isinstance(swa_hybrid_full_reprocess.check(measures(rows)), NotApplicable)
+
+
+# --- cut prompts
+
+
+def test_d07_cut_prompt() -> None:
+    rows = [question(2_048, 300, engine="ollama", request_id=None) for _ in range(4)]
+    cut = {
+        "kind": "prompt_truncated",
+        "line": 7,
+        "detail": "prompt of 14570 tokens cut to 2048",
+        "value": 12_522.0,
+    }
+    m = measures(rows, events=[cut], setup={"engine": "ollama", "context": 2_048})
+
+    finding = found(prompt_truncated.check(m))
+
+    assert finding.confidence is Confidence.CERTAIN
+    assert finding.saving is None
+    assert "ignore 12,522 tokens" in finding.why
+    context = int(finding.fixes[0].apply.removeprefix("num_ctx = "))
+    assert context % 1_024 == 0
+    assert 14_570 < context < 20_480
+    slow = found(prefill_dominates_long_prompt.check(measures([question(12_000)] * 20)))
+    assert rank([slow, finding], m)[0].rule == "prompt-truncated"
+
+
+def test_a_cut_prompt_and_a_shifted_context_are_told_apart() -> None:
+    finding = found(prompt_truncated.check(read("llama-server-mid2025/e_overflow_default")))
+
+    assert finding.title == "Answers were computed from a cut prompt"
+    assert "Prompts cut to fit the context: 1; the answers ignore 1,024 tokens." in finding.why
+    assert "filled up while an answer was written: 5, and 1,275 tokens of older text" in finding.why
+    assert finding.requests == 3
+
+
+def test_a_refused_prompt_is_not_a_cut_one() -> None:
+    finding = found(prompt_truncated.check(read(f"{B}/e_overflow_context_shift")))
+
+    assert "refused" in finding.title
+    assert "cut to fit" not in finding.why
+    assert finding.fixes[0].apply == "-c 2048"
+
+
+def test_no_larger_context_than_the_model_knows() -> None:
+    cut = {"kind": "context_exceeded", "line": 7, "value": 30_000.0}
+    m = measures(events=[cut], setup={"context": 8_192, "context_trained": 32_768})
+
+    finding = found(prompt_truncated.check(m))
+
+    assert [fix.knob for fix in finding.fixes] == ["history"]
+    assert "32,768" in finding.wont_help[0]
+
+
+def test_slots_share_the_context_that_is_asked_for() -> None:
+    cut = {"kind": "context_exceeded", "line": 7, "value": 1_000.0}
+
+    def switch(**facts: Any) -> str:
+        m = measures(events=[cut], setup={"context": 4_096, "slots": 4, **facts})
+        return found(prompt_truncated.check(m)).fixes[0].apply
+
+    assert switch(kv_unified=False) == "-c 24576"
+    assert switch(kv_unified=True) == "-c 6144"
+
+
+def test_whole_prompts_are_not_cut() -> None:
+    assert isinstance(prompt_truncated.check(read(f"{B}/c1_multiturn_stable_prefix")), NotApplicable)

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rules.load import reload_each_request
+from rules.queue import queue_wait
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable
+from tests.rules.helpers import measures, read
+
+B = "llama-server-b11434"
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def found(answer: object) -> Finding:
+    assert isinstance(answer, Finding), answer
+    return answer
+
+
+# --- queue
+
+
+def waiting(queue_ms: float, requests: int = 20) -> list[dict[str, Any]]:
+    row = {"engine": "tabbyapi", "prompt_tokens": 500, "prefill_ms": 500.0, "output_tokens": 100}
+    return [{**row, "decode_ms": 2_500.0, "queue_ms": queue_ms} for _ in range(requests)]
+
+
+def test_logged_waits() -> None:
+    finding = found(queue_wait.check(measures(waiting(3_000.0), setup={"max_running": 2})))
+
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(30_000)
+    assert finding.saving.bound == "at_most"
+    assert "4 requests at once" in finding.fixes[0].apply
+
+
+def test_short_waits_are_no_queue() -> None:
+    assert isinstance(queue_wait.check(measures(waiting(100.0))), NotApplicable)
+
+
+def windows(waits: list[int], kv_usage: float = 0.2) -> list[dict[str, Any]]:
+    return [
+        {"engine": "vllm", "line": i, "kind": "window", "running": 4, "waiting": n, "kv_usage": kv_usage}
+        for i, n in enumerate(waits, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kv_usage", "knob"), [(0.2, "slots"), (0.96, "kv-pool")], ids=["too few slots", "no memory"]
+)
+def test_windows_with_requests_waiting(kv_usage: float, knob: str) -> None:
+    m = measures(intervals=windows([0, 8, 5, 3, 0], kv_usage), setup={"engine": "vllm", "max_running": 4})
+
+    finding = found(queue_wait.check(m))
+
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.saving is None
+    assert "3 of 5 busy windows" in finding.why
+    assert "up to 8" in finding.why
+    assert [fix.knob for fix in finding.fixes] == [knob]
+    assert bool(finding.wont_help) == (knob == "kv-pool")
+
+
+def test_one_crowded_window_in_an_hour() -> None:
+    m = measures(intervals=windows([0] * 30 + [2]), setup={"engine": "vllm"})
+
+    assert isinstance(queue_wait.check(m), NotApplicable)
+
+
+def test_twelve_requests_on_four_slots() -> None:
+    finding = found(queue_wait.check(read(f"{B}/d_parallel4_12req")))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert finding.saving is None
+    assert finding.requests == 8
+    assert "requests_deferred" in finding.verify
+    assert finding.fixes[0].apply == "-np 8"
+
+
+def test_a_cancelled_request_blocks_the_next() -> None:
+    finding = found(queue_wait.check(read(f"{B}/f_client_disconnect")))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert "9.3 s after the client had left" in finding.why
+
+
+@pytest.mark.parametrize(
+    "log",
+    ["c1_multiturn_stable_prefix", "a_short_auto_np", "a_short_metrics", "b_rag_default", "k_multiturn_lv4"],
+)
+def test_one_client_after_another_is_no_queue(log: str) -> None:
+    assert isinstance(queue_wait.check(read(f"{B}/{log}")), CannotTell)
+
+
+def test_as_many_clients_as_slots_with_pauses() -> None:
+    rows = [
+        {
+            "prefill_ms": 200.0,
+            "decode_ms": 800.0,
+            "slot": i % 2,
+            "clock_start_ms": 600.0 * i,
+            "clock_end_ms": 600.0 * i + 1_000,
+        }
+        for i in range(20)
+    ]
+
+    assert isinstance(queue_wait.check(measures(rows, setup={"slots": 2})), CannotTell)
+
+
+# --- load
+
+
+def aider(pause_s: float, *, clock: bool = True, requests: int = 12, **more: Any) -> list[dict[str, Any]]:
+    """D06: a client whose num_ctx follows the prompt."""
+    rows, at = [], NOON
+    for i in range(requests):
+        tokens = 4_000 + 1_000 * i
+        phases = {"load_ms": 9_000.0, "prefill_ms": tokens / 1.5, "decode_ms": 350 / 0.038}
+        end = at + timedelta(milliseconds=sum(phases.values()))
+        row = {"engine": "ollama", "model": "coder", "prompt_tokens": tokens, "output_tokens": 350, **phases}
+        rows.append({**row, **({"started_at": at, "finished_at": end} if clock else {}), **more})
+        at = end + timedelta(seconds=pause_s)
+    return rows
+
+
+def starts(contexts: list[int]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    setups = [{"engine": "ollama", "model": "coder", "context": context} for context in contexts]
+    return setups, [{"kind": "model_load", "line": i, "value": 9_000.0} for i in range(len(contexts))]
+
+
+def test_d06_context_follows_the_prompt() -> None:
+    setups, events = starts([int((4_000 + 1_000 * i) * 1.25) + 8_192 for i in range(12)])
+
+    finding = found(reload_each_request.check(measures(aider(40), setups=setups, events=events)))
+
+    assert finding.confidence is Confidence.CERTAIN
+    assert finding.requests == 11
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(11 * 9_000)
+    assert "13,192, 14,442" in finding.why
+    assert [fix.title for fix in finding.fixes] == [
+        "Send the same context size and load options in every request"
+    ]
+    assert "keep-alive" in finding.wont_help[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "confidence"),
+    [(aider(40), Confidence.LIKELY), (aider(40, clock=False), Confidence.POSSIBLE)],
+    ids=["pauses known", "pauses unknown"],
+)
+def test_loads_without_a_look_at_the_options(rows: list[dict[str, Any]], confidence: Confidence) -> None:
+    finding = found(reload_each_request.check(measures(rows)))
+
+    assert finding.confidence is confidence
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(11 * 9_000)
+
+
+def test_same_options_point_at_the_keep_alive() -> None:
+    setups, events = starts([8_192] * 12)
+
+    finding = found(reload_each_request.check(measures(aider(40), setups=setups, events=events)))
+
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.fixes[0].apply == "OLLAMA_KEEP_ALIVE=-1"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(aider(300), id="after five minutes idle"),
+        pytest.param(aider(40, requests=1), id="the first load"),
+        pytest.param(aider(40, load_ms=40.0), id="already loaded"),
+        pytest.param([{**row, "model": f"m{i % 2}"} for i, row in enumerate(aider(40))], id="two models"),
+    ],
+)
+def test_loads_that_had_to_be(rows: list[dict[str, Any]]) -> None:
+    assert isinstance(reload_each_request.check(measures(rows)), NotApplicable)
+
+
+def test_d08_embeddings_with_another_context() -> None:
+    kinds = ["generation", "embedding"] * 6
+    rows = [{**row, "kind": kind, "load_ms": 6_000.0} for kind, row in zip(kinds, aider(1), strict=True)]
+
+    finding = found(reload_each_request.check(measures(rows)))
+
+    assert finding.requests == 11
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(5 * 6_000)
+
+
+def test_starts_alone_tell_when_no_request_shows_its_load() -> None:
+    setups, events = starts([4_096, 32_000, 4_096])
+    rows = [{"engine": "ollama", "total_ms": 20_000.0} for _ in range(3)]
+
+    finding = found(reload_each_request.check(measures(rows, setups=setups, events=events)))
+
+    assert finding.saving is None
+    assert finding.confidence is Confidence.LIKELY
+    assert "4,096, 32,000" in finding.why
+
+
+def test_a_server_restarted_by_hand_is_no_reload() -> None:
+    setups = [{"model": "m.gguf", "context": context} for context in (4_096, 8_192, 16_384)]
+    rows = [{"prefill_ms": 100.0, "decode_ms": 900.0, "run": run} for run in range(3)]
+
+    assert isinstance(reload_each_request.check(measures(rows, setups=setups)), CannotTell)
