@@ -1,8 +1,8 @@
 """Which finding comes first, and what all of them together would save.
 
 Certain quality faults come first, since fast answers from half a prompt are no use. Then seconds saved.
-Advice on decode goes below advice on prefill where text already streams faster than people read. One knob never
-gets two values: the finding that ranks higher keeps it.
+Advice on decode goes below advice on prefill where text already streams faster than people read. One knob
+never gets two values: the finding that ranks higher keeps it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,53 @@
+"""Too few requests are long enough to give a rate.
+
+What it looks at:
+    How many requests give a valid sample of a phase: a prefill of at least 256 evaluated tokens and 50 ms,
+    a decode of at least 32 tokens and 300 ms.
+
+Why it matters:
+    With fewer than five, a rate or a percentile is one request's luck.
+
+When not to worry:
+    Shares of time are sums over all requests and hold. Prefills that are all too short for a rate are the
+    matter of `cached-prefill-noise`.
+
+What to change:
+    Log more requests, or longer ones.
+
+Sources:
+    Thresholds: below them a clock of milliseconds and the fixed cost of a batch dominate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rules.caveats.cached_prefill_noise import SHORT_TOKENS
+from rules.measures import FEW
+from rules.rule import Caveat
+
+if TYPE_CHECKING:
+    from rules.measures import Measures
+
+ID = "few-samples"
+
+
+def check(m: Measures) -> Caveat | None:
+    """Say of which phase, and how many there are."""
+    rows = m.generations
+    prefills = rows.filter(pl.col("prefill_ms").is_not_null())
+    decodes = rows.filter(pl.col("decode_ms").is_not_null())
+    few = []
+    if (prefills["prefill_tokens"] >= SHORT_TOKENS).any() and m.valid_prefill.height < FEW:
+        few.append(f"prefill {m.valid_prefill.height} of {prefills.height} requests")
+    if decodes.height and m.valid_decode.height < FEW:
+        few.append(f"decode {m.valid_decode.height} of {decodes.height} requests")
+    if not few:
+        return None
+    return Caveat(
+        ID,
+        f"Long enough to give a rate: {', '.join(few)}. What they give is rough; shares of time are sums "
+        "over all requests and hold.",
+    )

@@ -1,0 +1,87 @@
+"""The log hides what a diagnosis needs.
+
+What it looks at:
+    Whether any request, or any step of the engine, tells prefill and decode apart; and for llama.cpp
+    engines whether the header with the model's size and its place in memory is shown.
+
+Why it matters:
+    Without times nothing can be split. Without the header nobody can say how fast decode should be, or
+    whether a part of the model is on the CPU.
+
+When not to worry:
+    If the question is only how much of the time prefill and decode take, the header is not needed.
+
+What to change:
+    The text names the switch for this engine. llama-server hides the header since b9151 and, since b9829,
+    also prompt lengths and cached tokens unless its verbosity is 4.
+
+Sources:
+    llama.cpp#23021 and llama.cpp#25078 (log levels); Ollama docs/api/usage.mdx; vLLM docs (per-request
+    metrics).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rules.rule import Caveat
+
+if TYPE_CHECKING:
+    from rules.measures import Measures
+
+ID = "log-hides-timings"
+
+LLAMA_CPP = ("llama-server", "llama-cli", "llama-cpp-python", "ollama", "koboldcpp", "lmstudio", "ik-llama")
+TIMES_SHOWN_FROM = 3
+"""llama-server's verbosity from which timing lines are printed, its default."""
+
+
+def check(m: Measures) -> Caveat | None:
+    """Say what is hidden and what to switch on."""
+    text = _timings(m) or _header(m)
+    return None if text is None else Caveat(ID, text)
+
+
+def switch(m: Measures, remedy: str) -> str:
+    """What to switch on, and where."""
+    fix = m.fix(remedy)
+    return f"`{fix.apply}` ({fix.where})"
+
+
+def _timings(m: Measures) -> str | None:
+    steps = m.intervals.filter(pl.col("kind") == "iteration").height
+    others = m.requests.height - m.generations.height
+    if m.attribution.split or steps or (others and not m.generations.height):
+        return None
+    if not m.generations.height and not m.intervals.height and _logs_times(m):
+        failed = m.events.filter(pl.col("kind").is_in(["error", "out_of_memory"])).drop_nulls("detail")
+        if failed.height:
+            return f"No request was served: {failed['detail'][-1]} (line {failed['line'][-1]})."
+        return "No request ends in this log, so there is nothing to split: log while requests are served."
+    return f"No line of this log tells prefill from decode. Switch on {switch(m, 'log-more')}."
+
+
+def _logs_times(m: Measures) -> bool:
+    """Whether this engine logs times without being asked, so that only requests are missing."""
+    quiet = m.setup.verbosity is not None and m.setup.verbosity < TIMES_SHOWN_FROM
+    return m.engine in (None, "llama-server", "llama-bench") and not quiet
+
+
+def _header(m: Measures) -> str | None:
+    s = m.setup
+    if m.engine not in LLAMA_CPP:
+        return None
+    hidden = []
+    if s.weights_bytes is None:
+        hidden.append("the model's size and quantization")
+    if s.layers_offloaded is None and s.cpu_weights_bytes is None and s.gpu_weights_bytes is None:
+        hidden.append("what runs on the GPU")
+    if not hidden:
+        return None
+    where = "The log" if s.verbosity is None else f"At verbosity {s.verbosity} the log"
+    return (
+        f"{where} hides {' and '.join(hidden)}, so whether decode is as fast as it should be can't be told. "
+        f"What helps: {switch(m, 'log-header')}."
+    )

@@ -1,0 +1,127 @@
+"""Everything runs on the CPU.
+
+What it looks at:
+    `offloaded 0/y layers to GPU`, weights only in CPU buffers, or a device list without any GPU. A log that
+    hides the model's header says nothing either way.
+
+Why it matters:
+    A GPU reads its memory ten times faster than a CPU reads main memory, and every token reads all weights.
+    Prompts are read tens of times faster. A driver, container or build without GPU support leaves the GPU
+    idle without an error.
+
+When not to worry:
+    The machine has no GPU, or it is kept for something else. Then this is what the CPU does, and not a
+    fault.
+
+What to change:
+    Check what the engine sees of the GPU, then offload all layers.
+
+Sources:
+    Ollama docs/troubleshooting.mdx; llama.cpp docs/build.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rules.decoding import CPU_BACKENDS
+from rules.physics.devices import find_device
+from rules.rule import CannotTell, Confidence, Evidence, LineRef, NotApplicable, Phase, Rule
+from rules.savings import decode_scaled
+
+if TYPE_CHECKING:
+    from parsers.setup import Setup
+    from rules.measures import Measures
+    from rules.rule import Answer
+
+RULE = Rule(
+    id="cpu-only",
+    phase=Phase.DECODE,
+    title="Everything runs on the CPU",
+    needs=("layers_offloaded",),
+    remedies=("use-gpu",),
+    verify="The header should name a GPU and say that all layers are offloaded; ms per token should fall.",
+    sources=("Ollama docs/troubleshooting.mdx", "llama.cpp docs/build.md"),
+)
+
+
+def check(m: Measures) -> Answer:
+    """Ask whether a GPU has any part in this."""
+    header = _as_logged(m)
+    if not m.requests.height and not m.intervals.height:
+        return NotApplicable("nothing was served")
+    if header.layers_offloaded or header.gpu_weights_bytes:
+        return NotApplicable("weights are on a GPU")
+    seen = _seen(header)
+    if seen is None:
+        return CannotTell("the log hides where the weights are")
+    confidence, evidence = seen
+    rows = m.generations.drop_nulls("decode_ms")
+    gpu = _gpu(m, header)
+    now, then = m.ms_per_token, m.decoding.predicted_ms() if gpu else None
+    change = decode_scaled(then / now) if now and then else None
+    sure = confidence is Confidence.CERTAIN
+    why = (
+        "All weights are on the CPU" if sure else "The log names no GPU, so all weights seem to be on the CPU"
+    )
+    why += f", at {now:,.1f} ms a token" if now else ""
+    why += (
+        f", although this machine has a GPU ({gpu})."
+        if gpu
+        else ". If this machine has a GPU, it is idle; if not, all is well."
+    )
+    if now and then:
+        why += f" There a token would take about {then:,.1f} ms, and prompts would be read faster still."
+    return RULE.finding(
+        confidence=confidence,
+        why=why,
+        evidence=(
+            evidence,
+            *(
+                [m.evidence("time per token, median", round(now, 2), "ms", rows=m.valid_decode)]
+                if now
+                else []
+            ),
+        ),
+        requests=rows.height,
+        saving=m.saving(change, bound="at_most") if change else None,
+        change=change,
+        fixes=(m.fix("use-gpu"),),
+        fault=gpu is not None,
+    )
+
+
+def _seen(header: Setup) -> tuple[Confidence, Evidence] | None:
+    """What says that no weights are on a GPU."""
+    if header.layers_offloaded == 0:
+        offloaded = f"0 of {header.layers_offloadable}" if header.layers_offloadable else "0"
+        return Confidence.CERTAIN, _stated(header, "layers_offloaded", "layers on the GPU", offloaded)
+    if header.cpu_weights_bytes:
+        size = header.cpu_weights_bytes
+        return Confidence.CERTAIN, _stated(
+            header, "cpu_weights_bytes", "weights, all on the CPU", size, "bytes"
+        )
+    if header.devices and all(d.backend in CPU_BACKENDS for d in header.devices):
+        names = ", ".join(d.name for d in header.devices)
+        return Confidence.LIKELY, _stated(header, "devices", "devices, no GPU among them", names)
+    return None
+
+
+def _gpu(m: Measures, header: Setup) -> str | None:
+    """A GPU that the user named or the log lists."""
+    named = m.machine.device
+    if named:
+        return named if find_device(named) else None
+    return next((d.name for d in header.devices if d.backend and d.backend not in CPU_BACKENDS), None)
+
+
+def _as_logged(m: Measures) -> Setup:
+    """The setup without what the user gave: a named GPU does not mean that the engine uses it."""
+    place = (m.setup.source, m.setup.line)
+    return next((s for s in m.setups if (s.source, s.line) == place), m.setup)
+
+
+def _stated(header: Setup, fact: str, label: str, value: float | str, unit: str = "") -> Evidence:
+    place = header.origin.get(fact, "").removeprefix("log line ")
+    lines = (LineRef(header.source, int(place)),) if place.isdigit() else ()
+    return Evidence(label, value, unit, lines)

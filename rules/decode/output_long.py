@@ -1,0 +1,87 @@
+"""Long answers make up most of the time, and decode itself is healthy.
+
+What it looks at:
+    The share of all request time that goes into generating (at least 60 %) and the median answer (at least
+    400 tokens), where nothing shows that decode is slower than it should be.
+
+Why it matters:
+    Each token costs the same time, so an answer of half the length takes half the time to generate. No
+    setting of the engine is as cheap.
+
+When not to worry:
+    Jobs that are asked for length: code, reports, translations, reasoning. The log doesn't say what was
+    asked.
+
+What to change:
+    Cap the answer, ask for brevity in the prompt, and set stop sequences. The saving is this log with every
+    answer capped at 300 tokens, about 225 English words.
+
+Sources:
+    Decode takes output tokens times ms per token: Pope et al. 2022, arXiv:2211.05102.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rules.measures import median
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.savings import output_capped
+
+if TYPE_CHECKING:
+    from rules.measures import Measures
+    from rules.rule import Answer
+
+RULE = Rule(
+    id="output-long",
+    phase=Phase.DECODE,
+    title="Long answers take most of the time",
+    needs=("output_tokens", "decode_ms"),
+    remedies=("cap-output",),
+    verify="Run the same questions with the cap: decode time should fall in step with output tokens.",
+    sources=("arXiv:2211.05102",),
+    fault=False,
+)
+
+SHARE = 0.6
+LONG_TOKENS = 400
+CAP_TOKENS = 300
+
+
+def check(m: Measures) -> Answer:
+    """Ask whether shorter answers are the cheapest way to less waiting."""
+    rows = m.generations.drop_nulls(["output_tokens", "decode_ms"])
+    answer = median(rows.select("output_tokens"))
+    if answer is None:
+        return CannotTell("output tokens and decode time of the same request are not logged")
+    share = m.share(Phase.DECODE)
+    if share < SHARE:
+        return NotApplicable(f"generating takes {100 * share:.0f} % of the time")
+    if answer < LONG_TOKENS:
+        return NotApplicable(f"the median answer has {answer:,.0f} tokens")
+    if reason := m.decoding.slowed_by:
+        return NotApplicable(f"{reason}, and that comes first")
+    capped = rows.filter(pl.col("output_tokens") > CAP_TOKENS).sort("output_tokens", descending=True)
+    change = output_capped(CAP_TOKENS)
+    saving = m.saving(change)
+    if not m.worth(saving.ms, capped.height):
+        return NotApplicable("too little time to matter")
+    return RULE.finding(
+        confidence=Confidence.LIKELY,
+        why=f"Generating takes {rows['decode_ms'].sum() / 1000:,.0f} s of {m.wall_ms / 1000:,.0f} s, because "
+        f"the median answer has {answer:,.0f} tokens. At most {CAP_TOKENS} tokens an answer would save "
+        f"{saving.ms / 1000:,.0f} s, if nobody needs the rest.",
+        evidence=(
+            m.evidence("share of all request time", round(share, 4), "share"),
+            m.evidence("answer, median", answer, "tokens", rows=capped),
+            m.evidence("time per token, median", m.ms_per_token, "ms"),
+            m.evidence(f"answers over {CAP_TOKENS} tokens", capped.height, "requests", rows=capped),
+        ),
+        requests=capped.height,
+        saving=saving,
+        change=change,
+        fixes=(m.fix("cap-output", to=CAP_TOKENS),),
+        wont_help=("A faster prefill or a bigger cache: they only touch the wait for the first token.",),
+    )
