@@ -1,0 +1,26 @@
+"""vLLM, V0 and V1 engines: windows of a few seconds, engine steps, aborts, failures, preemptions, setup.
+
+vLLM times no single request in its log, so the requests table stays empty. What it says is
+
+- `stats.py`: the throughput line, one window every 5 s (V0) or 10 s (V1), and how long a window was;
+- `iterations.py`: one line for each engine step, with ``--enable-logging-iteration-details``;
+- `requests.py`: aborted, failed and preempted requests;
+- `setup.py`: version, model and settings.
+
+`record.py` knows the head of a record and splits lines that hold more than one; `reader.py` joins it all.
+"""
+
+from __future__ import annotations
+
+from parsers.formats.base import Format
+from parsers.formats.vllm.reader import IDENTIFY, LINES, VllmReader
+
+FORMAT = Format(
+    engine="vllm",
+    title="vLLM",
+    versions="0.2 and newer (V0 and V1 engines)",
+    grain="interval",
+    identify=IDENTIFY,
+    lines=LINES,
+    reader=VllmReader,
+)

@@ -1,0 +1,75 @@
+"""The head of a vLLM record, the records of one line, and the clock without a year.
+
+A line may hold several records glued together, or something else before the first (a progress bar, another
+logger's prefix). A head counts only outside quotes: vLLM prints prompts as Python strings, and a prompt may
+quote a whole log.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from parsers.carriers import parse_yearless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+_WRAPPED = (
+    rb"[\w.-]+ +\| |\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip="
+    rb"|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d) |[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ \S+\[\d+\]: "
+)
+"""Carriers, which are to be taken off before a line is read: the text before a head may be anything else."""
+
+_BEFORE = rb"(?:[^\"'`\\]|\"(?:[^\"\\]|\\.)*\"){0,2000}?"
+"""Text before a head: no open quote, and no backslash, which would be a piece of a quoted string."""
+
+_HEAD = (
+    rb"(?:\((?P<process>[\w.-]+ pid=\d+)\) *)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +"
+    rb"(?:(?P<year>\d{4})-)?(?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?P<fraction>[.,]\d+)? +"
+    rb"\[?[\w./-]+\.py:\d+\]? ?"
+)
+
+NEEDLE = b".py:"
+"""Every head ends with the place in the source; never which, since that moves with each release."""
+
+RECORD = rb"(?!" + _WRAPPED + rb")" + _BEFORE + rb"(?P<head>" + _HEAD + rb")"
+
+_NEXT = re.compile(_BEFORE + rb"(?P<head>" + _HEAD + rb")")
+
+
+def records(body: bytes, head: re.Match[bytes]) -> Iterator[tuple[re.Match[bytes], bytes]]:
+    """The head and the message of each record in a line, from its first head on."""
+    following: re.Match[bytes] | None = head
+    while following:
+        head = following
+        following = _NEXT.match(body, head.end()) if NEEDLE in body[head.end() :] else None
+        yield head, body[head.end() : following.start("head") if following else len(body)]
+
+
+class Clock:
+    """Reads ``11-29 19:39:17``: no year, no zone, so taken as UTC in a given year, which rolls over."""
+
+    def __init__(self, year: int) -> None:
+        self._year = self._first_year = year
+        self._month: int | None = None
+
+    def read(self, head: re.Match[bytes]) -> datetime | None:
+        """The time of a record; ``None`` for a day that is none."""
+        month = int(head["month"])
+        year = int(head["year"]) if head["year"] else self._year_of(month)
+        time = parse_yearless(month, int(head["day"]), head["clock"].decode(), year)
+        if time is None or head["fraction"] is None:
+            return time
+        return time + timedelta(seconds=float(b"0." + head["fraction"][1:]))
+
+    def _year_of(self, month: int) -> int:
+        """December to January is a new year; a late line of the old one may still follow."""
+        if (self._month, month) == (12, 1):
+            self._year += 1
+        elif (self._month, month) == (1, 12) and self._year > self._first_year:
+            self._year -= 1
+        self._month = month
+        return self._year
