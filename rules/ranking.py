@@ -28,22 +28,26 @@ def rank(findings: Iterable[Finding], measures: Measures) -> list[Finding]:
     rate = measures.decode_tok_s
     fast_enough = rate is not None and outruns_reading(rate)
 
-    def key(finding: Finding) -> tuple[bool, bool, float, int, str]:
-        quality_fault = finding.saving is None and finding.fault and finding.confidence is Confidence.CERTAIN
+    def key(finding: Finding) -> tuple[bool, bool, float, bool, int, str]:
+        quality_first = finding.quality and finding.confidence is Confidence.CERTAIN
         unhurried = fast_enough and finding.phase is Phase.DECODE
         seconds = finding.saving.ms if finding.saving else 0.0
-        return (not quality_fault, unhurried, -seconds, _SURENESS[finding.confidence], finding.rule)
+        sureness = _SURENESS[finding.confidence]
+        return (not quality_first, unhurried, -seconds, not finding.fault, sureness, finding.rule)
 
     return _one_value_per_knob(sorted(findings, key=key))
 
 
 def _one_value_per_knob(findings: list[Finding]) -> list[Finding]:
+    """Each finding without the fixes whose knob is turned otherwise already; a saving goes with its fix."""
     values: dict[str, str] = {}
     kept: list[Finding] = []
     for finding in findings:
         fixes = tuple(f for f in finding.fixes if values.setdefault(f.knob, f.apply) == f.apply)
-        if fixes or not finding.fixes:
+        if fixes[:1] == finding.fixes[:1]:
             kept.append(replace(finding, fixes=fixes))
+        else:
+            kept.append(replace(finding, fixes=fixes, saving=None, change=None))
     return kept
 
 

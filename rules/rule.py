@@ -84,6 +84,7 @@ class Finding:
         change: what applying the first fix does to each request; lets findings be recomputed together.
         wont_help: what people would try here in vain.
         fault: something is worse than it should be, as against advice for a healthy log.
+        quality: answers suffer (computed from half a prompt, refused), so it goes before any saving.
     """
 
     rule: str
@@ -99,6 +100,7 @@ class Finding:
     sources: tuple[str, ...] = ()
     wont_help: tuple[str, ...] = ()
     fault: bool = True
+    quality: bool = False
     change: Change | None = field(default=None, compare=False)
 
 
@@ -141,6 +143,7 @@ class Rule:
         sources: threads, docs and papers.
         engines: engines it applies to; empty means all.
         fault: see `Finding.fault`.
+        quality: see `Finding.quality`.
         status: ``stable`` or ``experimental``.
     """
 
@@ -153,6 +156,7 @@ class Rule:
     sources: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     fault: bool = True
+    quality: bool = False
     status: str = "stable"
 
     def finding(
@@ -185,6 +189,7 @@ class Rule:
             sources=self.sources,
             wont_help=tuple(wont_help),
             fault=self.fault if fault is None else fault,
+            quality=self.quality,
             change=change,
         )
 

@@ -43,6 +43,7 @@ RULE = Rule(
     title="Answers were computed from a cut prompt",
     remedies=("raise-context", "trim-history"),
     verify="Send the longest prompt again: no line about a cut, and as many prompt tokens as you sent.",
+    quality=True,
     sources=("ollama#8903",),
 )
 

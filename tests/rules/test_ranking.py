@@ -1,0 +1,117 @@
+"""The order of the advice, one value for a knob, and savings that are recomputed together."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from rules.catalogue import all_caveats, all_rules
+from rules.ranking import combined, rank
+from rules.remedies import Fix, fix, remedy_ids
+from rules.rule import Confidence, Finding, Phase
+from rules.savings import decode_scaled, output_capped
+from tests.rules.helpers import measures
+
+CHAT = {"prefill_tokens": 1000, "prefill_ms": 500.0, "output_tokens": 300, "decode_ms": 7500.0}
+ENGINES = ("llama-server", "ollama", "vllm", "llama-cpp-python", "llama-cli", "lmstudio", None)
+
+
+def finding(rule: str, **more: object) -> Finding:
+    base: dict[str, object] = {
+        "phase": Phase.PREFILL,
+        "confidence": Confidence.LIKELY,
+        "title": rule,
+        "why": "",
+        "evidence": (),
+        "requests": 3,
+        "saving": None,
+        "fixes": (),
+        "verify": "",
+    }
+    return Finding(rule=rule, **{**base, **more})  # type: ignore[arg-type]
+
+
+def knob(name: str, value: str) -> Fix:
+    return Fix(title=name, apply=value, where="", cost="", knob=name)
+
+
+def test_quality_first_then_seconds_then_faults_then_advice() -> None:
+    slow = measures([{**CHAT, "decode_ms": 60_000.0}] * 5)
+    change = decode_scaled(0.5)
+    saves = finding("saves", saving=slow.saving(change), change=change, phase=Phase.DECODE)
+    cut = finding("cut", quality=True, confidence=Confidence.CERTAIN)
+    maybe_fault = finding("fault", confidence=Confidence.POSSIBLE)
+    advice = finding("advice", fault=False, confidence=Confidence.CERTAIN)
+    order = [f.rule for f in rank([advice, maybe_fault, saves, cut], slow)]
+    assert order == ["cut", "saves", "fault", "advice"]
+
+
+def test_decode_advice_waits_where_text_outruns_reading() -> None:
+    fast = measures([CHAT] * 5)
+    change = output_capped(100)
+    decode = finding("decode", phase=Phase.DECODE, saving=fast.saving(change), change=change)
+    prefill = finding("prefill")
+    assert [f.rule for f in rank([decode, prefill], fast)] == ["prefill", "decode"]
+    slow = measures([{**CHAT, "decode_ms": 60_000.0}] * 5)
+    assert [f.rule for f in rank([decode, prefill], slow)] == ["decode", "prefill"]
+
+
+def test_a_knob_keeps_the_value_of_the_higher_finding_and_a_saving_goes_with_its_fix() -> None:
+    m = measures([CHAT] * 5)
+    change = output_capped(100)
+    high = finding("high", quality=True, confidence=Confidence.CERTAIN, fixes=(knob("context", "-c 8192"),))
+    low = finding(
+        "low",
+        fixes=(knob("context", "-c 2048"), knob("quant", "Q4_K_M")),
+        saving=m.saving(change),
+        change=change,
+    )
+    first, second = rank([low, high], m)
+    assert [f.apply for f in first.fixes] == ["-c 8192"]
+    assert [f.apply for f in second.fixes] == ["Q4_K_M"]
+    assert second.saving is None
+
+
+def test_two_ways_to_save_the_same_decode_are_recomputed_not_added() -> None:
+    m = measures([{**CHAT, "decode_ms": 60_000.0}] * 5)
+    half, third = decode_scaled(0.5), output_capped(100)
+    both = [
+        finding(name, phase=Phase.DECODE, saving=m.saving(change), change=change)
+        for name, change in (("half", half), ("third", third))
+    ]
+    saving = combined(both, m)
+    assert saving is not None
+    assert saving.ms == pytest.approx(5 * 60_000 * (1 - 0.5 / 3), rel=0.01)
+    assert saving.ms < sum(f.saving.ms for f in both if f.saving)
+    assert saving.ms <= float(np.sum(m.ledger.decode_ms))
+
+
+@pytest.mark.parametrize("remedy", remedy_ids())
+def test_every_remedy_has_words_for_every_engine(remedy: str) -> None:
+    for engine in ENGINES:
+        one = fix(remedy, engine, "b11434", **dict.fromkeys(_placeholders(remedy), 1))
+        assert one.title
+        assert one.apply
+        assert one.where
+        assert one.cost
+
+
+def _placeholders(remedy: str) -> set[str]:
+    text = (files("rules.remedies") / f"{remedy}.toml").read_text("utf-8")
+    return set(re.findall(r"(?<!\{)\{(\w+)\}(?!\})", text))
+
+
+def test_ids_follow_their_files_and_docs_have_their_sections() -> None:
+    sections = ("What it looks at:", "Why it matters:", "When not to worry:", "What to change:", "Sources:")
+    ids = [r.rule.id for r in all_rules()]
+    assert len(ids) == len(set(ids)) >= 12
+    for loaded in all_rules():
+        module = loaded.check.__module__
+        assert module.rsplit(".", 1)[1].replace("_", "-") == loaded.rule.id
+        assert all(section in loaded.docs for section in sections), loaded.rule.id
+        assert set(loaded.rule.remedies) <= set(remedy_ids())
+    for caveat in all_caveats():
+        assert caveat.check.__module__.rsplit(".", 1)[1].replace("_", "-") == caveat.id
