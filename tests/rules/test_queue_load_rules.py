@@ -43,7 +43,15 @@ def test_short_waits_are_no_queue() -> None:
 
 def windows(waits: list[int], kv_usage: float = 0.2) -> list[dict[str, Any]]:
     return [
-        {"engine": "vllm", "line": i, "kind": "window", "running": 4, "waiting": n, "kv_usage": kv_usage}
+        {
+            "engine": "vllm",
+            "line": i,
+            "kind": "window",
+            "running": 4,
+            "waiting": n,
+            "kv_usage": kv_usage,
+            "phase": "queue" if n >= 4 else "mixed",
+        }
         for i, n in enumerate(waits, 1)
     ]
 
