@@ -5,15 +5,21 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line, after making sure that `rules` and `parsers` are ours."""
     if shadowed := _shadowed():
         print(shadowed, file=sys.stderr)
         raise SystemExit(2)
-    from advisor.cli import run
+    try:
+        from advisor.cli import run
 
-    run(sys.argv[1:])
+        run(sys.argv[1:])
+    except KeyboardInterrupt:
+        print("phasewise: interrupted.", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _shadowed() -> str | None:

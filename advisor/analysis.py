@@ -18,11 +18,11 @@ from advisor.model import (
     Phases,
     Rate,
     SavingModel,
-    Source,
     Summary,
     VerdictModel,
 )
 from advisor.sentences import verdict_sentence
+from advisor.words import plural
 from parsers.setup import Device, Setup
 from rules.attribution import Verdict, interval_verdict, verdict
 from rules.catalogue import ask
@@ -31,6 +31,7 @@ from rules.ranking import combined, rank
 from rules.rule import Confidence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import polars as pl
@@ -57,42 +58,59 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     """
     options = options or Options()
     measures = measure(reading, options)
+    rows = measures.requests.height + measures.intervals.height
+    read = reading.tables.requests.height + reading.tables.intervals.height
     findings, caveats = ask(measures)
     findings = rank(findings, measures)
     decided = _verdict(measures)
     healthy = _healthy(measures, findings, decided)
-    analysis = Analysis(
-        sources=reading.sources,
-        setups=[s for s in reading.setups if not s.is_empty],
+    name = redact.private if options.redact else redact.clean
+    return Analysis(
+        sources=[s.model_copy(update={"path": name(s.path)}) for s in reading.sources],
+        setups=[s for s in measures.setups if not s.is_empty],
         setup=measures.setup,
         summary=_summary(measures),
         verdict=VerdictModel(
             phase=cast("Literal['prefill']", decided.phase),
             share=_rounded(decided.share),
             healthy=healthy,
-            sentence=verdict_sentence(measures, decided, healthy),
+            sentence=verdict_sentence(measures, decided, healthy)
+            if rows or not read
+            else f"None of the {plural(read, 'row')} of this log passes the filters.",
         ),
         findings=[_finding(f) for f in findings],
         combined_saving=_saving(combined(findings, measures)),
         caveats=_caveats(caveats),
     )
-    return _redacted(analysis) if options.redact else analysis
 
 
 def measure(reading: Reading, options: Options) -> Measures:
-    """The measures of the rows that pass the filters."""
-    filters = options.filters
-    clean = (redact.private, redact.model_name) if options.redact else (redact.clean, redact.clean)
-    requests = redacted(filters.apply(reading.tables.requests, "finished_at"), *clean)
-    intervals = redacted(filters.apply(reading.tables.intervals, "time"), *clean)
-    events = redacted(filters.apply(reading.tables.events, "time"), *clean)
-    setup = _main_setup(requests, intervals, reading.setups).model_copy(deep=True)
+    """The measures of the rows that pass the filters, in words that may be shown.
+
+    Raises:
+        InputError: a filter that this log can't answer, or a model file that can't be read.
+    """
+    text, model = (redact.private, redact.model_name) if options.redact else (redact.clean, redact.clean)
+    requests, intervals, events = (
+        redacted(frame, text, model) for frame in options.filters.apply(reading.tables)
+    )
+    setups = [_redacted(s, text, model) for s in reading.setups]
+    setup = _main_setup(requests, intervals, setups).model_copy(deep=True)
     if options.gguf is not None:
         from advisor.gguf import learn_from_gguf
 
         learn_from_gguf(setup, options.gguf)
     _learn_machine(setup, options.machine)
-    return Measures(requests, intervals, events, setup, reading.setups, options.machine, reading.counts)
+    return Measures(requests, intervals, events, setup, setups, options.machine, reading.counts)
+
+
+def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], str]) -> Setup:
+    """The setup with every text that came from the log cleaned."""
+    facts = {name: text(value) for name, value in setup if isinstance(value, str)}
+    if setup.model is not None:
+        facts["model"] = model(setup.model)
+    devices = [d.model_copy(update={"name": text(d.name)}) for d in setup.devices]
+    return setup.model_copy(update={**facts, "devices": devices}, deep=True)
 
 
 def _main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Setup]) -> Setup:
@@ -205,18 +223,3 @@ def _saving(saving: Saving | None) -> SavingModel | None:
 
 def _caveats(caveats: list[Caveat]) -> list[CaveatModel]:
     return [CaveatModel(id=c.id, text=c.text) for c in caveats]
-
-
-def _redacted(analysis: Analysis) -> Analysis:
-    """Names from the log without what is private; rows were cleaned before the rules saw them."""
-    for setup in (*analysis.setups, analysis.setup):
-        setup.source = redact.private(setup.source)
-        setup.model = None if setup.model is None else redact.model_name(setup.model)
-        for device in setup.devices:
-            device.name = redact.private(device.name)
-    analysis.sources = [_private_source(s) for s in analysis.sources]
-    return analysis
-
-
-def _private_source(source: Source) -> Source:
-    return source.model_copy(update={"path": redact.private(source.path)})

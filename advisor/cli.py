@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
 from enum import StrEnum
@@ -10,16 +12,18 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from advisor import __version__
+from advisor.command import BAD_USAGE, OK, discard_output, end, fail, options, read, require, writes_unicode
+from advisor.sources.files import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from advisor.analysis import Options
-    from advisor.reading import Reading
-
-OK, LIMIT_BROKEN, BAD_USAGE, NOTHING_RECOGNISED, INTERRUPTED = 0, 1, 2, 3, 130
+NAME = "phasewise"
+_UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # the only one that typer exports
 
 app = typer.Typer(
-    name="phasewise",
+    name=NAME,
     help="Says which phase of LLM inference eats the latency, why, and what to change.",
     epilog="`phasewise LOG` is `phasewise analyze LOG`. Docs: README.md.",
     no_args_is_help=False,
@@ -54,7 +58,7 @@ class RowFormat(StrEnum):
 
 Paths = Annotated[
     list[str],
-    typer.Argument(metavar="PATH...", help="Logs: files, folders, patterns, or - for stdin."),
+    typer.Argument(metavar="PATH", help="Logs: files, folders, patterns, or - for stdin."),
 ]
 Engine = Annotated[str | None, typer.Option(help="Read as this engine's log; see `phasewise formats`.")]
 Since = Annotated[str | None, typer.Option(help="Only what finished at or after this time (UTC).")]
@@ -67,7 +71,8 @@ Gguf = Annotated[
 ]
 DeviceName = Annotated[str | None, typer.Option("--device", help="The device, such as 'RTX 4090'.")]
 Bandwidth = Annotated[
-    float | None, typer.Option(min=0.1, help="Memory bandwidth in GB/s of the device that holds the weights.")
+    float | None,
+    typer.Option(min=0.1, max=1e5, help="Memory bandwidth in GB/s of the device that holds the weights."),
 ]
 Vram = Annotated[str | None, typer.Option(help="Memory of the device, such as 24GiB.")]
 Memory = Annotated[str | None, typer.Option(help="Main memory, such as 64GiB.")]
@@ -96,24 +101,26 @@ def analyze(
     no_redact: NoRedact = False,
 ) -> None:
     """Say which phase eats the latency, why, what to change, and what that would save."""
+    require(paths)
     from advisor.analysis import analyze as diagnose
 
-    options = _options(
+    asked = options(
         since, until, model, slot, gguf, device, bandwidth, vram, memory, cores, sockets, no_redact
     )
-    reading = _read(paths, engine)
-    analysis = diagnose(reading, options)
+    reading = read(paths, engine)
+    analysis = diagnose(reading, asked)
     if format is PageFormat.JSON:
-        sys.stdout.write(analysis.model_dump_json(by_alias=True, indent=2) + "\n")
+        text = analysis.model_dump_json(by_alias=True, indent=2)
+        sys.stdout.write((text if writes_unicode() else json.dumps(json.loads(text), indent=2)) + "\n")
     elif format is PageFormat.MD:
         from advisor.report.markdown import render
 
-        _write_text(render(analysis))
+        sys.stdout.write(render(analysis, unicode=writes_unicode()))
     else:
         from advisor.report.terminal import show
 
         show(analysis, everything=everything)
-    _end(reading)
+    end(reading, asked)
 
 
 @app.command()
@@ -130,14 +137,17 @@ def export(
     no_redact: NoRedact = False,
 ) -> None:
     """Write the rows: exactly what the engine printed, null where it printed nothing."""
+    require(paths)
     from advisor.analysis import measure
-    from advisor.export import kind_of, write
+    from advisor.export import kind_of, target, write
 
+    output = target(output, paths)
     kind = kind_of(output, format.value if format else None)
-    reading = _read(paths, engine)
-    rows = measure(reading, _options(since, until, model, slot, no_redact=no_redact))
+    asked = options(since, until, model, slot, no_redact=no_redact)
+    reading = read(paths, engine)
+    rows = measure(reading, asked)
     write(getattr(rows, table.value), table.value, output, kind)
-    _end(reading)
+    end(reading, asked)
 
 
 @app.command()
@@ -147,7 +157,7 @@ def explain(
     """Say what a rule looks at, why it matters, and when not to worry."""
     from advisor.explain import explain as text_of
 
-    _write_text(text_of(rule))
+    sys.stdout.write(text_of(rule))
 
 
 @app.command()
@@ -155,7 +165,7 @@ def rules() -> None:
     """List the rules and caveats."""
     from advisor.explain import rules_list
 
-    _write_text(rules_list())
+    sys.stdout.write(rules_list())
 
 
 @app.command()
@@ -163,14 +173,12 @@ def formats() -> None:
     """List the log formats that are read."""
     from advisor.explain import formats_list
 
-    _write_text(formats_list())
+    sys.stdout.write(formats_list())
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of `analyze --format json`."""
-    import json
-
     from advisor.model import json_schema
 
     sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
@@ -178,9 +186,7 @@ def schema() -> None:
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"phasewise {version('phasewise')}\n")
+        sys.stdout.write(f"{NAME} {__version__}\n")
         raise typer.Exit(OK)
 
 
@@ -195,23 +201,50 @@ def root(
     if context.invoked_subcommand is None:
         from advisor.explain import welcome
 
-        _write_text(welcome())
+        sys.stdout.write(welcome())
 
 
 def run(arguments: Sequence[str]) -> NoReturn:
     """The whole command: a path without a verb is analyzed; every expected error is one sentence."""
-    from advisor.sources.files import InputError
-
+    if "_PHASEWISE_COMPLETE" in os.environ:
+        app(prog_name=NAME)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for as long as we run
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
-        app(list(_with_verb(arguments)), standalone_mode=True)
+        status = _run(list(_with_verb(arguments)))
+        sys.stdout.flush()
     except InputError as error:
-        _fail(str(error), BAD_USAGE)
-    except KeyboardInterrupt:
-        _fail("interrupted.", INTERRUPTED)
+        fail(str(error), BAD_USAGE)
+    except _UsageError as error:
+        fail(_sentence(error), BAD_USAGE)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         raise SystemExit(OK) from None
-    raise SystemExit(OK)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        discard_output()
+        fail(f"standard output can't be written ({error.strerror or error}).", BAD_USAGE)
+    raise SystemExit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context(NAME, arguments) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    return OK
+
+
+def _sentence(error: typer.BadParameter) -> str:
+    said = error.format_message().replace("Value error, ", "").rstrip(".")
+    where = error.ctx.command_path if error.ctx else NAME
+    return f"{said[:1].lower()}{said[1:]}; see `{where} --help`."
 
 
 def _with_verb(arguments: Sequence[str]) -> Iterator[str]:
@@ -220,86 +253,3 @@ def _with_verb(arguments: Sequence[str]) -> Iterator[str]:
     if arguments and arguments[0] not in verbs | root_options:
         yield "analyze"
     yield from arguments
-
-
-def _fail(message: str, status: int) -> NoReturn:
-    from advisor.redact import clean
-
-    print(f"phasewise: {clean(message)}", file=sys.stderr)
-    raise SystemExit(status)
-
-
-def _warn(message: str) -> None:
-    from advisor.redact import clean
-
-    print(f"phasewise: {clean(message)}", file=sys.stderr)
-
-
-def _write_text(text: str) -> None:
-    sys.stdout.write(text)
-
-
-def _read(paths: Sequence[str], engine: str | None) -> Reading:
-    """Read all inputs; without anything recognised this ends the command with its sentence."""
-    from advisor.reading import read
-    from parsers import FORMATS, UnknownEngineError
-
-    if "-" in paths and sys.stdin.isatty():
-        _warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
-    try:
-        reading = read(paths, engine=engine)
-    except UnknownEngineError:
-        names = ", ".join(f.engine for f in FORMATS if f.grain != "setup")
-        _fail(f"--engine {engine}: no such format; there are {names}.", BAD_USAGE)
-    for sentence in reading.problems + reading.unrecognised:
-        _warn(sentence)
-    if not reading.sources:
-        raise SystemExit(BAD_USAGE if reading.problems else NOTHING_RECOGNISED)
-    return reading
-
-
-def _end(reading: Reading) -> None:
-    if reading.problems or reading.unrecognised:
-        raise typer.Exit(BAD_USAGE)
-
-
-def _options(
-    since: str | None = None,
-    until: str | None = None,
-    model: str | None = None,
-    slot: int | None = None,
-    gguf: Path | None = None,
-    device: str | None = None,
-    bandwidth: float | None = None,
-    vram: str | None = None,
-    memory: str | None = None,
-    cores: int | None = None,
-    sockets: int | None = None,
-    no_redact: bool = False,
-) -> Options:
-    from advisor.analysis import Options
-    from advisor.config import machine
-    from advisor.filters import Filters
-    from rules.measures import Machine
-
-    given = Machine(device, bandwidth, _size("--vram", vram), _size("--memory", memory), cores, sockets)
-    filters = Filters(_time("--since", since), _time("--until", until), model, slot)
-    return Options(filters=filters, machine=machine(given), gguf=gguf, redact=not no_redact)
-
-
-def _size(option: str, text: str | None) -> int | None:
-    from advisor.config import parse_size
-
-    try:
-        return None if text is None else parse_size(text)
-    except ValueError:
-        raise typer.BadParameter(f"{option} {text}: give a size such as 24GiB.") from None
-
-
-def _time(option: str, text: str | None):  # type: ignore[no-untyped-def]
-    from advisor.filters import parse_time
-
-    try:
-        return None if text is None else parse_time(text)
-    except ValueError:
-        raise typer.BadParameter(f"{option} {text}: give a time such as 2026-11-29T19:39.") from None

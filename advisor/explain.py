@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 
 from advisor.sources.files import InputError
-from parsers import FORMATS
-from rules.catalogue import all_caveats, all_rules
 
 _LOGS = {
     "darwin": {"ollama": "~/.ollama/logs/server.log", "lmstudio": "~/.lmstudio/server-logs"},
@@ -22,6 +20,8 @@ def explain(name: str) -> str:
     Raises:
         InputError: there is no such rule or caveat.
     """
+    from rules.catalogue import all_caveats, all_rules
+
     for rule in all_rules():
         if rule.rule.id == name:
             return f"{name} ({rule.rule.phase}, {rule.rule.status})\n\n{rule.docs}\n"
@@ -33,6 +33,8 @@ def explain(name: str) -> str:
 
 def rules_list() -> str:
     """One line for each rule and caveat."""
+    from rules.catalogue import all_caveats, all_rules
+
     rows = [(r.rule.id, str(r.rule.phase), r.docs.splitlines()[0]) for r in all_rules()]
     rows += [(c.id, "caveat", c.docs.splitlines()[0]) for c in all_caveats()]
     return _columns(rows)
@@ -40,6 +42,8 @@ def rules_list() -> str:
 
 def formats_list() -> str:
     """One line for each format."""
+    from parsers import FORMATS
+
     return _columns([(f.engine, f.grain, f"{f.title}, {f.versions}") for f in FORMATS])
 
 

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from advisor.sources.files import InputError
+import polars as pl
+
+from advisor.sources.files import STDIN, InputError
 from parsers.records import TABLES, columns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import polars as pl
+    from collections.abc import Sequence
 
 Kind = Literal["jsonl", "csv", "parquet"]
+_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
+_FORMULA = r"^([=+@]|-.)"
+"""Text that a spreadsheet would run; a single ``-`` is standard input's name."""
+
+
+def target(path: Path | None, inputs: Sequence[str]) -> Path | None:
+    """Where to write; ``None`` is standard output, which ``-`` means too.
+
+    Raises:
+        InputError: it is one of the logs themselves.
+    """
+    if path is None or str(path) == STDIN:
+        return None
+    if path.resolve() in {Path(one).resolve() for one in inputs if one != STDIN}:
+        raise InputError(f"{path}: this is the log itself; name another file to write.")
+    return path
 
 
 def kind_of(path: Path | None, asked: Kind | None) -> Kind:
@@ -42,7 +60,9 @@ def write(frame: pl.DataFrame, table: str, path: Path | None, kind: Kind) -> Non
     """
     frame = frame.select(columns(TABLES[table]))
     if path is None:
-        _write(frame, sys.stdout.buffer, kind)
+        rows = io.BytesIO()
+        _write(frame, rows, kind)
+        sys.stdout.buffer.write(rows.getbuffer())
         return
     try:
         with path.open("wb") as file:
@@ -53,11 +73,13 @@ def write(frame: pl.DataFrame, table: str, path: Path | None, kind: Kind) -> Non
 
 def _write(frame: pl.DataFrame, file: BinaryIO, kind: Kind) -> None:
     if kind == "parquet":
-        frame.write_parquet(file)
+        packed = io.BytesIO()
+        frame.write_parquet(packed)
+        file.write(packed.getbuffer())
     elif kind == "csv":
-        frame.write_csv(file, datetime_format="%Y-%m-%dT%H:%M:%S%.6fZ")
+        text = pl.col(pl.String)
+        frame.with_columns(
+            pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep()
+        ).write_csv(file, datetime_format=_TIME)
     else:
-        times = [name for name, dtype in frame.schema.items() if dtype.is_temporal()]
-        import polars as pl
-
-        frame.with_columns(pl.col(times).dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")).write_ndjson(file)
+        frame.with_columns(pl.col(pl.Datetime).dt.strftime(_TIME)).write_ndjson(file)

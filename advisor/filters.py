@@ -13,6 +13,12 @@ from advisor.sources.files import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from parsers import Tables
+
+
+_HARMLESS = r"^[0-9a-f-]*$"
+"""Numbers and UUIDs: a big log has millions of them, and nothing to take out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -29,14 +35,27 @@ class Filters:
     model: str | None = None
     slot: int | None = None
 
-    def apply(self, frame: pl.DataFrame, clock: str) -> pl.DataFrame:
-        """The rows that pass.
+    def apply(self, tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """The requests, intervals and events that pass.
 
         Raises:
             InputError: a time filter on rows none of which has a clock.
         """
-        if (self.since or self.until) and frame.height and frame[clock].null_count() == frame.height:
+        clocks = ((tables.requests, "finished_at"), (tables.intervals, "time"), (tables.events, "time"))
+        rows = sum(frame.height for frame, _ in clocks)
+        timed = sum(frame[clock].count() for frame, clock in clocks)
+        if (self.since or self.until) and rows and not timed:
             raise InputError("--since and --until need a log with a wall clock, and this one has none.")
+        requests, intervals, events = (self._passing(frame, clock) for frame, clock in clocks)
+        return requests, intervals, events
+
+    def clockless(self, tables: Tables) -> int:
+        """How many requests and intervals a time filter leaves out because they have no clock."""
+        if not (self.since or self.until):
+            return 0
+        return tables.requests["finished_at"].null_count() + tables.intervals["time"].null_count()
+
+    def _passing(self, frame: pl.DataFrame, clock: str) -> pl.DataFrame:
         if self.since is not None:
             frame = frame.filter(pl.col(clock) >= self.since)
         if self.until is not None:
@@ -61,14 +80,13 @@ def parse_time(text: str) -> datetime:
 
 def redacted(frame: pl.DataFrame, text: Callable[[str], str], model: Callable[[str], str]) -> pl.DataFrame:
     """The frame with its text columns cleaned; each distinct text is cleaned once."""
-    for column, clean in (("source", text), ("detail", text), ("request_id", text), ("model", model)):
-        if column in frame.columns:
-            frame = frame.with_columns(_mapped(frame[column], clean))
-    return frame
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    return frame.with_columns(_mapped(frame[name], model if name == "model" else text) for name in texts)
 
 
 def _mapped(values: pl.Series, clean: Callable[[str], str]) -> pl.Series:
-    distinct = [v for v in values.unique().to_list() if v is not None]
+    distinct = values.drop_nulls().unique()
+    distinct = distinct.filter(~distinct.str.contains(_HARMLESS))
     changed = {v: c for v in distinct if (c := clean(v)) != v}
     if not changed:
         return values

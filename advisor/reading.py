@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.model import Source
-from advisor.sources.files import STDIN, BinaryInputError, Input, InputError, blocks, expand
+from advisor.redact import printable
+from advisor.sources.files import STDIN, Input, InputError, UnrecognisedError, blocks, expand
+from advisor.words import plural
 from parsers import FORMATS, Stream, Tables
 from parsers.formats.base import Counts
 
@@ -27,7 +30,7 @@ class Reading:
         sources: one for each recognised input.
         setups: one for each process start, indexed by the rows' ``run``.
         problems: a sentence for each input that could not be read; exit status 2.
-        unrecognised: a sentence for each input that no format knows; exit status 3 if nothing else was read.
+        unrecognised: a sentence for each input that holds no known log; exit status 3 if nothing was read.
     """
 
     tables: Tables = field(default_factory=Tables)
@@ -49,39 +52,56 @@ def read(paths: Sequence[str], *, engine: str | None = None) -> Reading:
         UnknownEngineError: no format is called ``engine``.
     """
     reading = Reading()
-    inputs, reading.problems = expand(paths)
+    inputs, unusable = expand(paths)
+    for error in unusable:
+        _note(error, reading, engine)
+    useless: Counter[str] = Counter()
     for source in inputs:
-        _read_one(source, reading, engine)
-    if not inputs and not reading.problems:
-        reading.unrecognised.append(f"{', '.join(paths)}: no log files in there.")
+        problem = _read_one(source, reading, engine)
+        if source.folder is not None and isinstance(problem, UnrecognisedError):
+            useless[source.folder] += 1
+        elif problem is not None:
+            _note(problem, reading, engine)
+    read_paths = {source.path for source in reading.sources}
+    useful = {source.folder for source in inputs if printable(source.name) in read_paths}
+    for folder, files in useless.items():
+        if folder not in useful:
+            among = f"{folder}: no engine's log that I know among {plural(files, 'log file')} in there"
+            _note(UnrecognisedError(among), reading, engine)
     return reading
 
 
-def _read_one(source: Input, reading: Reading, engine: str | None) -> None:
-    stream = Stream(source.name, engine=engine, year=_year(source))
+def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
+    if isinstance(problem, UnrecognisedError):
+        reading.unrecognised.append(f"{problem} ({_tried(engine)}).")
+    else:
+        reading.problems.append(str(problem))
+
+
+def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError | None:
+    """Read one input as far as it goes; returns why it went no further, if so."""
+    name = printable(source.name)
+    stream = Stream(name, engine=engine, year=_year(source))
     first_run = len(reading.setups)
+    problem: InputError | None = None
     try:
         for block in blocks(source):
             _keep(stream.feed(block), reading, first_run)
-    except BinaryInputError as error:
-        if source.named:
-            reading.unrecognised.append(str(error))
-        return
     except InputError as error:
-        reading.problems.append(str(error))
+        problem = error
     _keep(stream.close(), reading, first_run)
     if stream.engine is None:
-        if source.named and stream.bytes == 0 and not reading.problems:
-            piped = source.name == STDIN
-            reading.unrecognised.append(
-                "nothing came in on standard input." if piped else f"{source.name}: the file is empty."
-            )
-        elif source.named and stream.bytes:
-            reading.unrecognised.append(f"{source.name}: no engine's log that I know ({_tried(engine)}).")
-        return
+        return problem or UnrecognisedError(_nothing(name, stream))
     reading.setups += stream.setup_of_run
     _add_counts(reading.counts, stream.counts)
-    reading.sources.append(_summary(source, stream))
+    reading.sources.append(_summary(name, stream))
+    return problem
+
+
+def _nothing(name: str, stream: Stream) -> str:
+    if stream.bytes:
+        return f"{name}: no engine's log that I know"
+    return "nothing came in on standard input" if name == STDIN else f"{name}: the file is empty"
 
 
 def _keep(rows: list[Row], reading: Reading, first_run: int) -> None:
@@ -107,10 +127,10 @@ def _year(source: Input) -> int:
         return datetime.now(UTC).year
 
 
-def _summary(source: Input, stream: Stream) -> Source:
+def _summary(name: str, stream: Stream) -> Source:
     counts = stream.counts
     return Source(
-        path=source.name,
+        path=name,
         engine=stream.engine,
         engine_version=next((s.engine_version for s in reversed(stream.setups) if s.engine_version), None),
         bytes=stream.bytes,

@@ -10,21 +10,36 @@ import re
 
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+    r"|[\U000e0000-\U000e007f]"
 )
 _SECRETS = re.compile(
-    r"\b(?:sk|pk|rk|hf|ghp|gho|xox[bap]|AKIA)[-_A-Za-z0-9]{12,}"
+    r"\b(?:sk|pk|rk)[-_][-_A-Za-z0-9]{12,}"
+    r"|\b(?:xox[abeprs]|glpat|nvapi)-[-_A-Za-z0-9]{12,}"
+    r"|\b(?:hf|gh[oprsu]|github_pat)_[_A-Za-z0-9]{12,}"
+    r"|\bAKIA[A-Z0-9]{16}\b"
+    r"|\beyJ[-_A-Za-z0-9]+\.[-_A-Za-z0-9.]+"
     r"|(?i:\bbearer\s+)\S+"
-    r"|(?i:\b(?:api[-_]?key|token|password|secret)\s*[=:]\s*)\S+"
+    r"|(?i:(?<![a-z])(?:api[-_]?key|token|password|secret)['\"]?\s*[=:]\s*)(?![\d.,]+(?:\s|$))\S+"
+    r"|(?<=://)[^/\s@]+@"
     r"|\b[\w.+-]+@[\w-]+\.[\w.]+\b"
 )
-_HOME = re.compile(r"(?:/home/|/Users/|[A-Za-z]:\\Users\\)[^/\\\s]+")
+_HOME = re.compile(
+    r"(?:/home/|/Users/|(?i:[a-z]:[/\\]+users[/\\]+))"
+    r"(?:[^/\\\s]+(?: [^/\\\s]+){1,3}(?=[/\\])|[^/\\\s]+)"
+)
 _MASK = "[redacted]"
 
 
+def printable(text: str) -> str:
+    """A file name whose bytes are no UTF-8 as text that can be written anywhere."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def clean(text: str) -> str:
-    """Without control characters, terminal escapes and direction marks."""
-    return _CONTROL.sub("", text.replace("\n", " ").replace("\t", " "))
+    """Without control characters, terminal escapes, invisible characters and direction marks."""
+    return printable(_CONTROL.sub("", text.replace("\n", " ").replace("\t", " ")))
 
 
 def private(text: str) -> str:
@@ -34,6 +49,6 @@ def private(text: str) -> str:
 
 def model_name(name: str) -> str:
     """A model without the folders it lies in; names such as ``org/model`` keep their owner."""
-    cleaned = clean(name)
+    cleaned = clean(name).rstrip("/\\")
     looks_like_path = cleaned.startswith(("/", "~", ".")) or "\\" in cleaned or cleaned.count("/") > 1
     return private(re.split(r"[/\\]", cleaned)[-1] if looks_like_path else cleaned)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from advisor.report.page import bar, heading, measured, saved, setup_line, where
-from advisor.words import duration, measure, percent
+from advisor.words import measure
 
 if TYPE_CHECKING:
     from advisor.model import Analysis
 
 _BAR_WIDTH = 60
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&$]|^[-+=](?=\s|[-+=]*$)|(?<=^\d)[.)](?=\s))")
 
 
-def render(analysis: Analysis) -> str:
-    """The analysis as GitHub-flavoured Markdown."""
+def render(analysis: Analysis, *, unicode: bool = True) -> str:
+    """The analysis as GitHub-flavoured Markdown; without ``unicode`` the bar is drawn in ASCII."""
     environment = Environment(
         loader=PackageLoader("advisor.report", package_path=""),
         undefined=StrictUndefined,
@@ -28,16 +28,17 @@ def render(analysis: Analysis) -> str:
     )
     environment.filters["md"] = escape
     environment.filters["code"] = code
+    parts = bar(analysis, _BAR_WIDTH, unicode=unicode)
     text = environment.get_template("analysis.md.j2").render(
         a=analysis,
         heading=heading(analysis),
-        parts=bar(analysis, _BAR_WIDTH),
+        parts=parts,
+        drawn="".join(part.glyph * part.cells for part in parts),
+        legend="   ".join(part.legend for part in parts),
         rows=measured(analysis),
         setup=setup_line(analysis),
         saved=saved,
         where=where,
-        duration=duration,
-        percent=percent,
         measure=measure,
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

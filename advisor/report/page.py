@@ -27,6 +27,11 @@ class Part:
     ms: float
     share: float
 
+    @property
+    def legend(self) -> str:
+        """``▓ decode 24.7 s (77 %)``."""
+        return f"{self.glyph} {self.phase} {duration(self.ms)} ({percent(self.share)})"
+
 
 def bar(analysis: Analysis, width: int, *, unicode: bool = True) -> list[Part]:
     """The phase bar: parts whose cells sum up to ``width``; empty where no phase is known."""
@@ -48,9 +53,8 @@ def bar(analysis: Analysis, width: int, *, unicode: bool = True) -> list[Part]:
 
 def heading(analysis: Analysis) -> str:
     """What was read: engine, version, model, amounts."""
-    engines = sorted({s.engine or "?" for s in analysis.sources})
-    versions = sorted({s.engine_version for s in analysis.sources if s.engine_version})
-    read = [", ".join(engines) + (f" {', '.join(versions)}" if versions else "")]
+    engines = {" ".join(filter(None, (s.engine, s.engine_version))) for s in analysis.sources}
+    read = sorted(engines)
     if analysis.setup.model:
         read.append(analysis.setup.model)
     if analysis.summary.requests:
@@ -72,13 +76,10 @@ def saved(saving: SavingModel) -> str:
 
 
 def where(lines: list[Line]) -> str:
-    """`` (line 14, 22, 30)``; with file names where they differ."""
-    if not lines:
-        return ""
+    """``server.log:14, 22``; each with its file where they differ; empty without lines."""
     if len({line.source for line in lines}) == 1:
-        numbers = ", ".join(str(line.line) for line in lines)
-        return f" ({lines[0].source}:{numbers})"
-    return " (" + ", ".join(f"{line.source}:{line.line}" for line in lines) + ")"
+        return f"{lines[0].source}:{', '.join(str(line.line) for line in lines)}"
+    return ", ".join(f"{line.source}:{line.line}" for line in lines)
 
 
 def measured(analysis: Analysis) -> list[tuple[str, ...]]:

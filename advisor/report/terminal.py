@@ -5,6 +5,7 @@ Readable at 80 columns, in plain text when it is not a terminal, and without col
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -13,12 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.report.page import bar, heading, measured, saved, setup_line, where
-from advisor.words import duration, measure, percent
+from advisor.words import measure
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from advisor.model import Analysis, FindingModel, Line
+    from advisor.report.page import Part
 
 FIRST_PAGE = 5
 _MAX_WIDTH = 100
@@ -42,12 +44,13 @@ def show(analysis: Analysis, *, everything: bool = False, console: Console | Non
     console = console or Console(highlight=False, markup=False, emoji=False)
     console.width = min(console.width, _MAX_WIDTH)
     unicode = console.encoding.lower().startswith("utf")
-    for block in _blocks(analysis, everything=everything, unicode=unicode, width=console.width):
-        console.print(block if unicode else _ascii(block))
-
-
-def _ascii(block: RenderableType) -> RenderableType:
-    return Text(block.plain.encode("ascii", "replace").decode()) if isinstance(block, Text) else block
+    blocks = _blocks(analysis, everything=everything, unicode=unicode, width=console.width)
+    if console.is_terminal:
+        console.print(*blocks, sep="\n")
+        return
+    with console.capture() as page:
+        console.print(*blocks, sep="\n")
+    console.file.write(re.sub(r" +$", "", page.get(), flags=re.MULTILINE))
 
 
 def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) -> list[RenderableType]:
@@ -59,6 +62,7 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
     if shown:
         blocks += [Text(), _title("What to change")]
         for number, finding in enumerate(shown, 1):
+            blocks += [Text()] if number > 1 else []
             blocks += [_finding(number, finding, everything=everything)]
         if rest := len(analysis.findings) - len(shown):
             blocks += [_indented(Text(f"{rest} more with --all."))]
@@ -96,13 +100,15 @@ def _phase_bar(analysis: Analysis, *, unicode: bool, width: int) -> Group | None
     parts = bar(analysis, width, unicode=unicode)
     if not parts:
         return None
-    line, legend = Text(), Text()
-    for part in parts:
-        line.append(part.glyph * part.cells, style=_COLOURS[part.phase])
-        legend.append(f"{part.glyph} ", style=_COLOURS[part.phase])
-        legend.append(f"{part.phase} {duration(part.ms)} ({percent(part.share)})   ")
-    legend.rstrip()
+    line = Text.assemble(*((part.glyph * part.cells, _COLOURS[part.phase]) for part in parts))
+    legend = Text("   ").join(_legend(part) for part in parts)
     return Group(line, legend)
+
+
+def _legend(part: Part) -> Text:
+    legend = Text(part.legend)
+    legend.stylize(_COLOURS[part.phase], 0, len(part.glyph))
+    return legend
 
 
 def _finding(number: int, finding: FindingModel, *, everything: bool) -> RenderableType:
@@ -117,15 +123,19 @@ def _finding(number: int, finding: FindingModel, *, everything: bool) -> Rendera
     if everything:
         for evidence in finding.evidence:
             rows.append(
-                Text(f"{evidence.label}: {measure(evidence.value, evidence.unit)}{where(evidence.lines)}")
+                Text(f"{evidence.label}: {measure(evidence.value, evidence.unit)}{_at(evidence.lines)}")
             )
     rows += [_hanging("Check: ", finding.verify)]
-    rows += [Text(f"{finding.confidence}; {finding.rule}{where(_first_lines(finding))}", style="dim"), Text()]
+    rows += [Text(f"{finding.confidence}; {finding.rule}{_at(_first_lines(finding))}", style="dim")]
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column()
     grid.add_row(Text(f"{number}."), Group(*rows))
     return _indented(grid)
+
+
+def _at(lines: list[Line]) -> str:
+    return f" ({where(lines)})" if lines else ""
 
 
 def _first_lines(finding: FindingModel) -> list[Line]:

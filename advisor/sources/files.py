@@ -7,6 +7,7 @@ import glob
 import gzip
 import io
 import lzma
+import os
 import sys
 import zlib
 from contextlib import contextmanager
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
 STDIN = "-"
 BLOCK = 1 << 20
 _LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".bz2", ".xz"}
-_SNIFF = 8192
+_SNIFF, _MAGIC = 8192, 6
+_ZSTD_STEP = 8192
+_LONG = 80
+_CONTROLS, _BINARY_SHARE = bytes(set(range(32)) - set(b"\b\t\n\f\r\x1b")), 0.05
 _BROKEN = (EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)
 
 
 class InputError(Exception):
-    """An input can't be read; the message is one clear sentence."""
+    """An input can't be read or used; the message is one clear sentence."""
 
 
-class BinaryInputError(InputError):
-    """The input is readable, but no text."""
+class UnrecognisedError(InputError):
+    """The input can be read, but holds no log; the reader completes the sentence with what it tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +44,79 @@ class Input:
 
     Attributes:
         name: as the user gave it, or as it was found in a folder; ``-`` for standard input.
-        named: the user named it itself, so failing to recognise it is worth a warning.
+        folder: the folder it was found in; ``None`` for what the user named itself.
     """
 
     name: str
-    named: bool = True
+    folder: str | None = None
 
 
-def expand(paths: Sequence[str]) -> tuple[list[Input], list[str]]:
-    """Inputs for what the user named, each once, and a sentence for each name that gives none."""
+def expand(paths: Sequence[str]) -> tuple[list[Input], list[InputError]]:
+    """Inputs for what the user named, each once, and an error for each name that gives none."""
     inputs: dict[str, Input] = {}
-    problems: list[str] = []
+    problems: list[InputError] = []
     for given in paths:
-        found = _expand_one(given)
-        if isinstance(found, str):
-            problems.append(found)
+        try:
+            found = _expand_one(given)
+        except InputError as error:
+            problems.append(error)
             continue
         for one in found:
             key = one.name if one.name == STDIN else str(Path(one.name).resolve())
-            inputs.setdefault(key, one)
+            inputs[key] = inputs.get(key, one) if one.folder else one
     return list(inputs.values()), problems
 
 
-def _expand_one(given: str) -> list[Input] | str:
+def _expand_one(given: str) -> list[Input]:
     if given == STDIN:
         return [Input(STDIN)]
+    if not given:
+        raise InputError("an empty path was given; name a log file, a folder, or - for standard input.")
     path = Path(given)
-    if path.is_dir():
-        return [Input(str(p), named=False) for p in sorted(path.rglob("*")) if _looks_like_log(p)]
-    if path.exists():
-        return [Input(given)]
+    try:
+        if path.is_dir():
+            return _in_folder(path)
+        if path.exists():
+            return [Input(given)]
+    except PermissionError:
+        raise InputError(f"{given}: no permission to look there.") from None
+    except OSError as error:
+        raise InputError(f"{_short(given)}: can't be opened ({error.strerror or error}).") from None
     if glob.has_magic(given):
         matches = sorted(glob.glob(given, recursive=True))  # noqa: PTH207 - absolute patterns too
         if matches:
-            return [one for match in matches for one in _as_list(_expand_one(match))]
-        return f"{given}: no file matches this pattern."
-    return f"{given}: no such file or folder."
+            return [one for match in matches for one in _expand_one(match)]
+        raise InputError(f"{given}: no file matches this pattern.")
+    nor = ", and no verb of phasewise either" if given.isalpha() else ""
+    raise InputError(f"{given}: no such file or folder{nor}.")
 
 
-def _as_list(found: list[Input] | str) -> list[Input]:
-    return found if isinstance(found, list) else []
+def _in_folder(folder: Path) -> list[Input]:
+    """Everything below that is named like a log.
+
+    Raises:
+        UnrecognisedError: nothing is.
+        OSError: the folder itself can't be listed.
+    """
+    with os.scandir(folder):
+        pass
+    found = sorted(
+        Path(at) / name for at, _, names in os.walk(folder) for name in names if _is_log_name(name)
+    )
+    files = [path for path in found if path.is_file()]
+    if not files:
+        raise UnrecognisedError(f"{folder}: no file in there is named like a log")
+    return [Input(str(path), folder=str(folder)) for path in files]
 
 
-def _looks_like_log(path: Path) -> bool:
+def _is_log_name(name: str) -> bool:
+    path = Path(name.lower())
     rotated = any(part in {".log", ".out"} for part in path.suffixes)
-    return path.is_file() and (rotated or path.suffix.lower() in _LOG_SUFFIXES)
+    return rotated or path.suffix in _LOG_SUFFIXES
+
+
+def _short(given: str) -> str:
+    return given if len(given) <= _LONG else f"{given[:_LONG]}..."
 
 
 def blocks(source: Input) -> Iterator[bytes]:
@@ -92,15 +124,17 @@ def blocks(source: Input) -> Iterator[bytes]:
 
     Raises:
         InputError: it can't be opened or read; what came before a break has been given.
-        BinaryInputError: it is no text.
+        UnrecognisedError: it is no text.
     """
     with _opened(source) as raw:
-        first = _read(source, raw, _SNIFF)
+        first = b""
+        while len(first) < _MAGIC and (more := _read(source, raw, _SNIFF)):
+            first += more
         stream = _decompressed(first, raw)
         begun = False
         while block := _read(source, stream, BLOCK):
             if not begun and _is_binary(block):
-                raise BinaryInputError(f"{source.name}: this is a binary file, not a log.")
+                raise UnrecognisedError(f"{source.name}: this is a binary file, not a log")
             begun = True
             yield block
 
@@ -108,6 +142,8 @@ def blocks(source: Input) -> Iterator[bytes]:
 @contextmanager
 def _opened(source: Input) -> Iterator[BinaryIO]:
     if source.name == STDIN:
+        if sys.stdin is None:
+            raise InputError("standard input is closed; pipe a log into it.")
         yield sys.stdin.buffer
         return
     try:
@@ -131,16 +167,16 @@ def _read(source: Input, stream: BinaryIO, size: int) -> bytes:
 
 
 def _decompressed(first: bytes, raw: BinaryIO) -> BinaryIO:
-    rest = cast("BinaryIO", io.BufferedReader(_Rejoined(first, raw), BLOCK))
+    rest = io.BufferedReader(_Rejoined(first, raw), BLOCK)
     if first.startswith(b"\x1f\x8b"):
         return cast("BinaryIO", gzip.GzipFile(fileobj=rest))
     if first.startswith(b"\x28\xb5\x2f\xfd"):
-        return cast("BinaryIO", zstandard.ZstdDecompressor().stream_reader(rest, read_across_frames=True))
+        return cast("BinaryIO", io.BufferedReader(_Zstd(rest), BLOCK))
     if first.startswith(b"BZh"):
         return cast("BinaryIO", bz2.BZ2File(rest))
     if first.startswith(b"\xfd7zXZ"):
         return cast("BinaryIO", lzma.LZMAFile(rest))
-    return rest
+    return cast("BinaryIO", rest)
 
 
 class _Rejoined(io.RawIOBase):
@@ -160,7 +196,40 @@ class _Rejoined(io.RawIOBase):
         return len(data)
 
 
+class _Zstd(io.RawIOBase):
+    """Zstandard frames one after the other; one that is cut off raises, as the other codecs do."""
+
+    def __init__(self, compressed: io.BufferedReader[_Rejoined]) -> None:
+        self._compressed = compressed
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._rest = self._out = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        while not self._out:
+            data = self._rest or self._compressed.read1(_ZSTD_STEP)
+            if not data and self._frame is not None:
+                raise EOFError
+            if not data:
+                return 0
+            frame = self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+            self._out, self._rest = frame.decompress(data), b""
+            if frame.eof:
+                self._rest, self._frame = frame.unused_data, None
+        return self._fill(buffer)
+
+    def _fill(self, buffer: bytearray | memoryview) -> int:
+        size = min(len(buffer), len(self._out))
+        buffer[:size], self._out = self._out[:size], self._out[size:]
+        return size
+
+
 def _is_binary(block: bytes) -> bool:
+    """Many control bytes; the hole that a truncated rotated log begins with does not count."""
+    head = block[:_SNIFF].lstrip(b"\x00")
     if block.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
-    return b"\x00" in block[:_SNIFF] or block.startswith(b"\x89PNG")
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return not head or head.startswith(b"\x89PNG") or controls > _BINARY_SHARE * len(head)

@@ -1,0 +1,128 @@
+"""What the commands share: exit statuses, sentences on standard error, inputs and options."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from advisor.redact import clean
+from advisor.sources.files import STDIN, InputError, UnrecognisedError, expand
+from advisor.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from advisor.analysis import Options
+    from advisor.reading import Reading
+
+OK, LIMIT_BROKEN, BAD_USAGE, NOTHING_RECOGNISED = 0, 1, 2, 3
+
+
+def warn(message: str) -> None:
+    """One sentence on standard error."""
+    print(f"phasewise: {clean(message)}", file=sys.stderr)
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """One sentence on standard error, and the end."""
+    warn(message)
+    raise SystemExit(status)
+
+
+def writes_unicode() -> bool:
+    """Whether standard output takes any character."""
+    return (sys.stdout.encoding or "").lower().startswith("utf")
+
+
+def discard_output() -> None:
+    """Send what is still buffered nowhere: standard output is closed or full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def require(paths: Sequence[str]) -> None:
+    """End the command when no path leads anywhere, before anything heavy is imported."""
+    inputs, problems = expand(paths)
+    if inputs or any(isinstance(problem, UnrecognisedError) for problem in problems):
+        return
+    for problem in problems:
+        warn(str(problem))
+    raise SystemExit(BAD_USAGE)
+
+
+def read(paths: Sequence[str], engine: str | None) -> Reading:
+    """Read all inputs; without anything recognised this ends the command with its sentences."""
+    from advisor.reading import read as read_all
+    from parsers import FORMATS, UnknownEngineError
+
+    if STDIN in paths and sys.stdin and sys.stdin.isatty():
+        warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
+    try:
+        reading = read_all(paths, engine=engine)
+    except UnknownEngineError:
+        names = ", ".join(f.engine for f in FORMATS if f.grain != "setup")
+        raise InputError(f"--engine {engine}: no such format; there are {names}.") from None
+    for sentence in reading.problems + reading.unrecognised:
+        warn(sentence)
+    if not reading.sources:
+        raise SystemExit(BAD_USAGE if reading.problems else NOTHING_RECOGNISED)
+    return reading
+
+
+def end(reading: Reading, asked: Options) -> None:
+    """Say what the filters could not place; status 2 when one of the inputs gave nothing."""
+    if lost := asked.filters.clockless(reading.tables):
+        warn(f"{plural(lost, 'row')} without a wall clock left out by --since and --until.")
+    if reading.problems or reading.unrecognised:
+        raise typer.Exit(BAD_USAGE)
+
+
+def options(
+    since: str | None = None,
+    until: str | None = None,
+    model: str | None = None,
+    slot: int | None = None,
+    gguf: Path | None = None,
+    device: str | None = None,
+    bandwidth: float | None = None,
+    vram: str | None = None,
+    memory: str | None = None,
+    cores: int | None = None,
+    sockets: int | None = None,
+    no_redact: bool = False,
+) -> Options:
+    """The options of a command, completed by ``phasewise.toml``.
+
+    Raises:
+        InputError: one of them is no time or size, or the file is wrong.
+    """
+    from advisor.analysis import Options
+    from advisor.config import machine
+    from advisor.filters import Filters
+    from rules.measures import Machine
+
+    filters = Filters(_time("--since", since), _time("--until", until), model, slot)
+    given = Machine(device, bandwidth, _size("--vram", vram), _size("--memory", memory), cores, sockets)
+    return Options(filters=filters, machine=machine(given), gguf=gguf, redact=not no_redact)
+
+
+def _size(option: str, text: str | None) -> int | None:
+    from advisor.config import parse_size
+
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError:
+        raise InputError(f"{option} {text}: give a size such as 24GiB.") from None
+
+
+def _time(option: str, text: str | None) -> datetime | None:
+    from advisor.filters import parse_time
+
+    try:
+        return None if text is None else parse_time(text)
+    except ValueError:
+        raise InputError(f"{option} {text}: give a time such as 2026-11-29T19:39.") from None
