@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
 from advisor import redact
 from advisor.filters import Filters, redacted
@@ -71,7 +71,7 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
         setup=measures.setup,
         summary=_summary(measures),
         verdict=VerdictModel(
-            phase=cast("Literal['prefill']", decided.phase),
+            phase=decided.phase,
             share=_rounded(decided.share),
             healthy=healthy,
             sentence=verdict_sentence(measures, decided, healthy)
@@ -129,7 +129,7 @@ def _learn_machine(setup: Setup, machine: Machine) -> None:
 
     known = find_device(machine.device, machine.vram_bytes)
     setup.learn(
-        "--device",
+        machine.origin,
         devices=[
             Device(
                 name=machine.device,
@@ -193,8 +193,8 @@ def _rounded(value: float | None, digits: int = 4) -> float | None:
 def _finding(f: Finding) -> FindingModel:
     return FindingModel(
         rule=f.rule,
-        phase=f.phase.value,
-        confidence=cast("Literal['likely']", f.confidence.value),
+        phase=f.phase,
+        confidence=f.confidence,
         title=f.title,
         why=f.why,
         evidence=[
@@ -218,7 +218,7 @@ def _finding(f: Finding) -> FindingModel:
 def _saving(saving: Saving | None) -> SavingModel | None:
     if saving is None:
         return None
-    return SavingModel(ms=saving.ms, share=saving.share, bound=cast("Literal['estimate']", saving.bound))
+    return SavingModel(ms=saving.ms, share=saving.share, bound=saving.bound)
 
 
 def _caveats(caveats: list[Caveat]) -> list[CaveatModel]:

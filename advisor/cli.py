@@ -86,6 +86,7 @@ def analyze(
     paths: Paths,
     format: Annotated[PageFormat, typer.Option(help="What to print.")] = PageFormat.TERMINAL,  # noqa: A002
     everything: Annotated[bool, typer.Option("--all", help="All findings, each with its evidence.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Write the page as a picture too.")] = None,
     engine: Engine = None,
     since: Since = None,
     until: Until = None,
@@ -120,6 +121,10 @@ def analyze(
         from advisor.report.terminal import show
 
         show(analysis, everything=everything)
+    if svg is not None:
+        from advisor.report.terminal import save_svg
+
+        save_svg(analysis, svg)
     end(reading, asked)
 
 

@@ -36,6 +36,8 @@ def machine(given: Machine, folder: Path | None = None) -> Machine:
     """
     path = (folder or Path()) / FILE
     values = asdict(given)
+    if given.device is None:
+        values["origin"] = FILE
     for name, value in (_section(path) if path.is_file() else {}).items():
         key = _KEYS.get(name)
         if key is None:

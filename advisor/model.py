@@ -5,11 +5,11 @@ Unknown is null, never 0. Shares are 0-1, times are milliseconds.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from parsers.setup import Setup
+from rules.attribution import VerdictPhase
+from rules.rule import Bound, Confidence, Phase
 
 SCHEMA = "phasewise.analysis/1"
 
@@ -85,7 +85,7 @@ class Summary(_Model):
 class VerdictModel(_Model):
     """Where most of the wall-clock went, in a word and in a sentence."""
 
-    phase: Literal["prefill", "decode", "queue", "load", "mixed", "unknown"]
+    phase: VerdictPhase
     share: float | None
     healthy: bool | None
     sentence: str
@@ -112,7 +112,7 @@ class SavingModel(_Model):
 
     ms: float
     share: float
-    bound: Literal["estimate", "at_most"]
+    bound: Bound
 
 
 class FixModel(_Model):
@@ -128,8 +128,8 @@ class FindingModel(_Model):
     """A diagnosis with its evidence and what to do about it."""
 
     rule: str
-    phase: str
-    confidence: Literal["certain", "likely", "possible"]
+    phase: Phase
+    confidence: Confidence
     title: str
     why: str
     evidence: list[EvidenceModel]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from advisor.words import duration, percent, plural, rate
+from rules.attribution import busy_windows
 from rules.measures import FEW
 
 if TYPE_CHECKING:
@@ -71,12 +70,11 @@ def _first_token(m: Measures) -> str:
 
 
 def _without_requests(m: Measures, decided: Verdict) -> str:
-    windows = m.intervals.filter(pl.col("kind") != "iteration")
     if decided.share is not None:
         return f"{percent(decided.share)} of the engine's step time is {decided.phase}."
     if not m.intervals.height:
         return "The engine is recognised, but this log holds no timings."
-    busy = windows.filter(~pl.col("phase").is_in(["idle", "unknown"]))
+    busy = busy_windows(m.intervals)
     by_phase = busy.group_by("phase").len().sort("len", "phase", descending=[True, False])
     seen = ", ".join(f"{n} {phase}" for phase, n in by_phase.iter_rows())
     if decided.phase != "unknown":

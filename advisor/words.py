@@ -12,8 +12,10 @@ def duration(ms: float | None) -> str:
     if ms < 999.5:
         return f"{ms:.0f} ms"
     seconds = ms / 1_000
-    if seconds < 119.95:
+    if seconds < 99.95:
         return f"{seconds:.1f} s"
+    if seconds < 119.5:
+        return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 120:
         return f"{minutes} min {rest} s"

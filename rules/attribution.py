@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
 
 import polars as pl
 
 PHASES = ("queue", "load", "prefill", "decode")
+VerdictPhase: TypeAlias = Literal["prefill", "decode", "queue", "load", "mixed", "unknown"]
 VERDICT_SHARE, VERDICT_LEAD = 0.40, 0.10
 PURE_WINDOWS, PURE_SHARE = 5, 0.70
 
@@ -32,7 +34,7 @@ class Attribution:
 class Verdict:
     """Where most of the time went; ``mixed`` without a leader, ``unknown`` if the log can't tell."""
 
-    phase: str
+    phase: VerdictPhase
     share: float | None
 
 
@@ -54,15 +56,19 @@ def attribute(requests: pl.DataFrame) -> Attribution:
 
 
 def verdict(attributed: Attribution) -> Verdict:
-    """The leading phase, if it has 40 % and leads by 10 points."""
+    """The leading phase of requests; ``other`` never leads, it makes the verdict mixed."""
     shares = {p: s for p, s in attributed.phase_share.items() if s is not None}
     if not attributed.split or not shares:
         return Verdict("unknown", None)
+    return _leading(shares)
+
+
+def _leading(shares: dict[str, float]) -> Verdict:
+    """The phase that has 40 % and leads by 10 points."""
     (leader, share), *rest = sorted(shares.items(), key=lambda item: -item[1])
     lead = share - (rest[0][1] if rest else 0.0)
-    if leader == "other" or share < VERDICT_SHARE or lead < VERDICT_LEAD:
-        return Verdict("mixed", share)
-    return Verdict(leader, share)
+    clear = leader in PHASES and share >= VERDICT_SHARE and lead >= VERDICT_LEAD
+    return Verdict(cast("VerdictPhase", leader) if clear else "mixed", share)
 
 
 def busy_windows(intervals: pl.DataFrame) -> pl.DataFrame:
@@ -84,14 +90,10 @@ def interval_verdict(intervals: pl.DataFrame) -> Verdict:
             for phase, ms in steps.group_by("phase").agg(pl.col("span_ms").sum()).iter_rows()
             if total
         }
-        if not by_phase:
-            return Verdict("unknown", None)
-        (leader, share), *rest = sorted(by_phase.items(), key=lambda item: -item[1])
-        lead = share - (rest[0][1] if rest else 0.0)
-        clear = leader != "mixed" and share >= VERDICT_SHARE and lead >= VERDICT_LEAD
-        return Verdict(leader if clear else "mixed", share)
+        return _leading(by_phase) if by_phase else Verdict("unknown", None)
     busy = busy_windows(intervals)
-    for phase in ("queue", "prefill", "decode"):
+    phases: tuple[VerdictPhase, ...] = ("queue", "prefill", "decode")
+    for phase in phases:
         agreeing = busy.filter(pl.col("phase") == phase).height
         if busy.height >= PURE_WINDOWS and agreeing >= PURE_SHARE * busy.height:
             return Verdict(phase, None)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parsers.setup import Setup
     from rules.physics.devices import Device
     from rules.physics.prefill import PrefillFit
-    from rules.rule import Phase, Saving
+    from rules.rule import Bound, Phase, Saving
 
 VALID_PREFILL_TOKENS, VALID_PREFILL_MS = 256, 50.0
 VALID_DECODE_TOKENS, VALID_DECODE_MS = 32, 300.0
@@ -45,6 +45,7 @@ class Machine:
     memory_bytes: int | None = None
     cores: int | None = None
     sockets: int | None = None
+    origin: str = "--device"
 
 
 class Measures:
@@ -212,7 +213,7 @@ class Measures:
         rows = self.generations.with_columns(prefill_tokens=EVALUATED)
         return Ledger.of(rows, self.prefill_fit.model if self.prefill_fit else None)
 
-    def saving(self, change: Change, *, bound: str = "estimate") -> Saving:
+    def saving(self, change: Change, *, bound: Bound = "estimate") -> Saving:
         """What a change would have saved on these requests, as exact as the sample allows."""
         digits = 3 if self.generations.height >= FEW else 2
         return saving(self.ledger, change, self.wall_ms, bound=bound, digits=digits)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rules.measures import Measures
-    from rules.rule import Finding, Saving
+    from rules.rule import Bound, Finding, Saving
 
 _SURENESS = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
 
@@ -56,5 +56,7 @@ def combined(findings: Iterable[Finding], measures: Measures) -> Saving | None:
     changing = [f for f in findings if f.change is not None and f.saving is not None]
     if not changing:
         return None
-    bound = "at_most" if any(f.saving and f.saving.bound == "at_most" for f in changing) else "estimate"
+    bound: Bound = (
+        "at_most" if any(f.saving and f.saving.bound == "at_most" for f in changing) else "estimate"
+    )
     return measures.saving(together(f.change for f in changing if f.change is not None), bound=bound)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +38,9 @@ class Confidence(StrEnum):
     CERTAIN = "certain"
     LIKELY = "likely"
     POSSIBLE = "possible"
+
+
+Bound: TypeAlias = Literal["estimate", "at_most"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Saving:
 
     ms: float
     share: float
-    bound: str = "estimate"
+    bound: Bound = "estimate"
 
 
 @dataclass(frozen=True, slots=True)

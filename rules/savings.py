@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from rules.rule import Saving
+from rules.rule import Bound, Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -150,7 +150,7 @@ def together(changes: Iterable[Change]) -> Change:
 
 
 def saving(
-    ledger: Ledger, change: Change, wall_ms: float, *, bound: str = "estimate", digits: int = 3
+    ledger: Ledger, change: Change, wall_ms: float, *, bound: Bound = "estimate", digits: int = 3
 ) -> Saving:
     """What a change saves on this ledger: clamped at 0, rounded to ``digits`` significant digits.
 

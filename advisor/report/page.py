@@ -75,6 +75,16 @@ def saved(saving: SavingModel) -> str:
     return f"saves {about} {duration(saving.ms)} ({percent(saving.share)})"
 
 
+def nothing_to_change(analysis: Analysis) -> str:
+    """What to say in place of advice: that nothing is wrong, or what keeps us from saying so."""
+    if analysis.findings or not analysis.summary.requests or analysis.verdict.phase == "unknown":
+        return ""
+    looked = f"No rule found anything worth changing in {plural(analysis.summary.requests, 'request')}."
+    if analysis.setup.weights_bytes is not None and not any(d.bandwidth_gb_s for d in analysis.setup.devices):
+        looked += " To judge the decode speed itself, give the memory's bandwidth: --bandwidth GB/s."
+    return looked
+
+
 def where(lines: list[Line]) -> str:
     """``server.log:14, 22``; each with its file where they differ; empty without lines."""
     if len({line.source for line in lines}) == 1:

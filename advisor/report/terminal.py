@@ -6,6 +6,7 @@ Readable at 80 columns, in plain text when it is not a terminal, and without col
 from __future__ import annotations
 
 import re
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -13,10 +14,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from advisor.report.page import bar, heading, measured, saved, setup_line, where
+from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, where
+from advisor.sources.files import InputError
 from advisor.words import measure
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from advisor.model import Analysis, FindingModel, Line
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 FIRST_PAGE = 5
 _MAX_WIDTH = 100
+_SVG_WIDTH = 88
+_WEB_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _COLOURS = {
     "queue": "magenta",
     "load": "blue",
@@ -53,6 +59,21 @@ def show(analysis: Analysis, *, everything: bool = False, console: Console | Non
     console.file.write(re.sub(r" +$", "", page.get(), flags=re.MULTILINE))
 
 
+def save_svg(analysis: Analysis, path: Path) -> None:
+    """The page as a picture that a ticket or a README can show.
+
+    Raises:
+        InputError: the file can't be written.
+    """
+    console = Console(record=True, file=StringIO(), width=_SVG_WIDTH, highlight=False, markup=False)
+    console.print(*_blocks(analysis, everything=False, unicode=True, width=console.width), sep="\n")
+    picture = _WEB_FONT.sub("", console.export_svg(title="phasewise"))
+    try:
+        path.write_text(picture, "utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: can't be written ({error.strerror or error}).") from None
+
+
 def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) -> list[RenderableType]:
     shown = analysis.findings if everything else analysis.findings[:FIRST_PAGE]
     blocks: list[RenderableType] = [Text(heading(analysis), style="dim"), Text()]
@@ -68,12 +89,15 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
             blocks += [_indented(Text(f"{rest} more with --all."))]
         if analysis.combined_saving and sum(f.saving is not None for f in shown) > 1:
             together = saved(analysis.combined_saving)
-            total = f"The first fix of each together: {together}, recomputed, not added up."
+            total = f"The first fix of each together {together}, recomputed, not added up."
             blocks += [_indented(Text(total))]
-    if rows := measured(analysis):
-        blocks += [Text(), _title("What was measured"), _indented(_table(rows))]
-    if line := setup_line(analysis):
-        blocks += [_indented(Text(line))]
+    elif nothing := nothing_to_change(analysis):
+        blocks += [Text(), _title("What to change"), _indented(Text(nothing))]
+    rows, setup = measured(analysis), setup_line(analysis)
+    if rows or setup:
+        blocks += [Text(), _title("What was measured")]
+        blocks += [_indented(_table(rows))] if rows else []
+        blocks += [_indented(Text(setup))] if setup else []
     if analysis.caveats:
         blocks += [Text(), _title("What this can't tell")]
         blocks += [_indented(_hanging("- ", c.text)) for c in analysis.caveats]

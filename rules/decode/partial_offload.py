@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rules.measures import Measures
     from rules.remedies import Fix
-    from rules.rule import Answer, Evidence
+    from rules.rule import Answer, Bound, Evidence
 
 RULE = Rule(
     id="partial-offload",
@@ -163,7 +163,7 @@ def _evidence(m: Measures, room: _Room) -> Iterator[Evidence]:
         yield m.evidence("predicted with all layers on the GPU", round(predicted, 2), "ms")
 
 
-def _all_on_gpu(m: Measures, room: _Room) -> tuple[float, str]:
+def _all_on_gpu(m: Measures, room: _Room) -> tuple[float, Bound]:
     """Time per token with everything on the GPU over the time now, and how sure that is."""
     d = m.decoding
     now, then = d.ms_per_token or m.ms_per_token, d.predicted_ms()

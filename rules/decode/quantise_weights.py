@@ -33,7 +33,7 @@ from rules.savings import decode_scaled
 
 if TYPE_CHECKING:
     from rules.measures import Measures
-    from rules.rule import Answer
+    from rules.rule import Answer, Bound
 
 RULE = Rule(
     id="quantise-weights",
@@ -69,7 +69,8 @@ def check(m: Measures) -> Answer:
         return CannotTell("no answer is long enough to give a time per token")
     saved_ms = _saved_ms_per_token(m, ratio)
     factor = ratio if saved_ms is None else max(1 - saved_ms / now, ratio)
-    change, bound = decode_scaled(factor), "at_most" if saved_ms is None else "estimate"
+    change = decode_scaled(factor)
+    bound: Bound = "at_most" if saved_ms is None else "estimate"
     saving = m.saving(change, bound=bound)
     rows = m.generations.drop_nulls("decode_ms")
     if not m.worth(saving.ms, rows.height):

@@ -36,7 +36,7 @@ def test_the_file_is_used(tmp_path: Path) -> None:
     (tmp_path / "phasewise.toml").write_text('[machine]\ndevice = "RTX 4090"\n')
     data = json.loads(phasewise(LOG, "--format", "json", cwd=tmp_path).out)
     assert [device["name"] for device in data["setup"]["devices"]] == ["RTX 4090"]
-    assert data["setup"]["origin"]["devices"] == "--device"
+    assert data["setup"]["origin"]["devices"] == "phasewise.toml"
 
 
 @pytest.mark.parametrize(
