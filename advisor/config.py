@@ -36,8 +36,6 @@ def machine(given: Machine, folder: Path | None = None) -> Machine:
     """
     path = (folder or Path()) / FILE
     values = asdict(given)
-    if given.device is None:
-        values["origin"] = FILE
     for name, value in (_section(path) if path.is_file() else {}).items():
         key = _KEYS.get(name)
         if key is None:
@@ -45,6 +43,8 @@ def machine(given: Machine, folder: Path | None = None) -> Machine:
         stated = _stated(path, name, key, value)
         if values[key.field] is None:
             values[key.field] = stated
+            if key.field == "device":
+                values["origin"] = FILE
     return Machine(**values)
 
 

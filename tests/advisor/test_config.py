@@ -28,7 +28,8 @@ def test_the_file_completes_what_was_given(tmp_path: Path) -> None:
         '[machine]\ndevice = "RTX 4090"\nbandwidth = 1008\nvram = "24GiB"\n'
         'memory = "64 GB"\ncores = 16\nsockets = 1\n'
     )
-    assert machine(Machine(cores=8), tmp_path) == Machine("RTX 4090", 1008.0, 24 * GIB, 64 * GIB, 8, 1)
+    stated = Machine("RTX 4090", 1008.0, 24 * GIB, 64 * GIB, 8, 1, origin="phasewise.toml")
+    assert machine(Machine(cores=8), tmp_path) == stated
     assert machine(Machine(), tmp_path / "elsewhere") == Machine()
 
 
