@@ -1,0 +1,38 @@
+"""Ollama: its server log, the API's answers, and the text of ``ollama run --verbose``.
+
+- `lines.py`: the server log's lines, from 0.1 to the newest.
+- `launch.py`: what the command line that starts a model says.
+- `models.py`: which models are loaded, and what each load cost whom.
+- `access.py`: gin's access lines, and which task of the llama-server inside they are about.
+- `bodies.py`: answers, as clients print them.
+- `reader.py`: joins them to requests.
+"""
+
+from __future__ import annotations
+
+from parsers.formats.base import Format
+from parsers.formats.ollama import bodies, lines
+from parsers.formats.ollama.reader import OllamaReader
+
+FORMAT = Format(
+    engine="ollama",
+    title="Ollama (server log, API answers, run --verbose)",
+    versions="0.1 and newer; timings of each request since 0.30",
+    grain="request",
+    identify=(
+        b"[GIN] ",
+        b'msg="Listening on ',
+        b": Listening on ",
+        b'"starting llama-server" cmd=',
+        b'"starting runner" cmd=',
+        b'"starting llama server" cmd=',
+        b"llama runner started in ",
+        b'"loaded runners" count=',
+        b'"truncating input prompt" limit=',
+        b'"total_duration":',
+        b"total duration: ",
+    ),
+    lines=(*lines.LINES, *bodies.LINES),
+    reader=OllamaReader,
+    host=True,
+)

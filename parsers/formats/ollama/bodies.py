@@ -1,0 +1,153 @@
+"""What Ollama's clients print: the API's last answer, and the text of ``ollama run --verbose``.
+
+Both carry the same six numbers. `prompt_eval_count` counts the whole prompt since 0.4, what came from
+the cache included, while `prompt_eval_duration` covers only what ran; before 0.4 it counts only that. A
+body doesn't say which version made it, so it gives the prompt's length and no count to divide by.
+`eval_duration` begins with the first token in every version, so it pays for one token less than
+`eval_count`. `load_duration` is the wait until the scheduler hands over a model; a wait for a parallel
+slot comes later and is only in `total_duration`.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from parsers.carriers import parse_iso
+from parsers.formats.base import line
+from parsers.formats.ollama.durations import go_duration_ms, nanoseconds_ms, plausible
+from parsers.records import Request
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+
+    from parsers.formats.base import At
+
+_JSON_FIELD = (
+    rb' +"(?P<key>(?:total|load|prompt_eval|eval)_duration|(?:prompt_)?eval_count)": ?'
+    rb"(?P<value>\d{1,19}),?$"
+)
+_JSON_WORD = rb' +"(?P<key>created_at|done_reason)": ?"(?P<value>[^"\\]+)",?$'
+_TEXT_FIELD = (
+    rb" *(?P<key>(?:total|load|prompt eval|eval) duration|(?:prompt )?eval count|eval rate): +"
+    rb"(?P<value>\S{1,24})(?: token\(s\)| tokens/s)?\s*$"
+)
+
+LINES = (
+    line("body", b'_duration":', rb"(?:data: ?)?(?P<body>\{.*\})\s*,?$", b'"total_duration":'),
+    line("field", b'_duration":', _JSON_FIELD),
+    line("field", b'eval_count":', _JSON_FIELD),
+    line("field", b'"created_at":', _JSON_WORD),
+    line("field", b'"done_reason":', _JSON_WORD),
+    line("field", b" duration:", _TEXT_FIELD),
+    line("field", b"eval count:", _TEXT_FIELD),
+    line("field", b"eval rate:", _TEXT_FIELD),
+)
+
+_OPENS = "total_duration"
+_WORK = ("eval_count", "eval_duration", "prompt_eval_duration")
+_NEXT_LINES = 2
+_MAX_COUNT = 1 << 53
+
+
+class Bodies:
+    """Answers on one line, and those whose fields follow each other line by line."""
+
+    def __init__(self, emit: Callable[[Request], None]) -> None:
+        self._emit = emit
+        self._before: dict[str, Any] = {}
+        self._fields: dict[str, Any] = {}
+        self._at: At | None = None
+        self._first: At | None = None
+
+    def body(self, m: re.Match[bytes], at: At) -> None:
+        """``{"model":"llama3.2:3b","created_at":"...","done":true,"total_duration":...}``."""
+        try:
+            answer = json.loads(m["body"])
+        except (ValueError, RecursionError):
+            return
+        ended = isinstance(answer, dict) and (answer.get("done") is True or "embeddings" in answer)
+        if ended and (row := _row(answer, at, at)) is not None:
+            self._emit(row)
+
+    def field(self, m: re.Match[bytes], at: At) -> None:
+        """One field; ``total_duration`` opens a block, its neighbours follow on the next lines."""
+        key, value, in_json = m["key"].decode().replace(" ", "_"), m["value"], m[0].lstrip().startswith(b'"')
+        known = _json_value(key, value) if in_json else _text_value(key, value)
+        if key in ("created_at", "done_reason"):
+            self.flush()
+            self._before[key] = known
+            return
+        if key == _OPENS:
+            self.flush()
+            self._fields, self._first = {**(self._before if in_json else {}), key: known}, at
+            self._before = {}
+        elif self._at is None or at.number - self._at.number > _NEXT_LINES or key in self._fields:
+            self.flush()
+            return
+        else:
+            self._fields[key] = known
+        self._at = at
+        if key == "eval_rate" or (key == "eval_duration" and in_json):
+            self.flush()
+
+    def flush(self) -> None:
+        """Emit the block that stands open, if it tells of any work: embeddings have a total and no more."""
+        fields, first, last = self._fields, self._first, self._at
+        self._fields, self._first, self._at = {}, None, None
+        if first is None or last is None or not any(key in fields for key in _WORK):
+            return
+        if (row := _row(fields, first, last)) is not None:
+            self._emit(row)
+
+
+def _json_value(key: str, value: bytes) -> Any:
+    return value.decode("utf-8", "replace") if key in ("created_at", "done_reason") else int(value)
+
+
+def _text_value(key: str, value: bytes) -> int | None:
+    """A field of the text as the API gives it: durations in nanoseconds."""
+    if key.endswith("_duration"):
+        duration_ms = go_duration_ms(value)
+        return None if duration_ms is None else round(duration_ms * 1e6)
+    return int(value) if value.isdigit() else None
+
+
+def _count(answer: dict[str, Any], key: str) -> int | None:
+    """A whole number that is not negative; ``None`` for all else, as where the API leaves out a zero."""
+    value = answer.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MAX_COUNT else None
+
+
+def _text(answer: dict[str, Any], key: str) -> str | None:
+    value = answer.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def _row(answer: dict[str, Any], first: At, last: At) -> Request | None:
+    """The request an answer tells of; ``None`` without a total."""
+    total_ms = nanoseconds_ms(_count(answer, "total_duration"))
+    if total_ms is None:
+        return None
+    row = Request(line=last.number, engine="ollama", first_line=first.number, offset=first.offset)
+    row.model, row.finish_reason = _text(answer, "model"), _text(answer, "done_reason")
+    row.finished_at = plausible(parse_iso((_text(answer, "created_at") or "").encode()))
+    row.started_at = row.finished_at and row.finished_at - timedelta(milliseconds=total_ms)
+    row.total_ms = total_ms
+    row.load_ms = nanoseconds_ms(_count(answer, "load_duration"))
+    row.prompt_tokens = _count(answer, "prompt_eval_count")
+    if "embeddings" in answer:
+        row.kind = "embedding"
+        return row
+    row.prefill_ms = nanoseconds_ms(_count(answer, "prompt_eval_duration"))
+    row.output_tokens = _count(answer, "eval_count")
+    row.decode_ms = nanoseconds_ms(_count(answer, "eval_duration"))
+    if row.output_tokens is not None:
+        row.decode_steps = max(row.output_tokens - 1, 0)
+    if row.prefill_ms is not None:
+        row.ttft_ms, row.ttft_from = round((row.load_ms or 0.0) + row.prefill_ms, 6), "slot"
+    return row
