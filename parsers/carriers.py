@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PASTED_ANSI = re.compile(rb"(?:\^\[|#x1[bB]|\\x1b|\\u001b)\[[0-9;]*m")
@@ -17,38 +18,48 @@ _PASTED_ANSI = re.compile(rb"(?:\^\[|#x1[bB]|\\x1b|\\u001b)\[[0-9;]*m")
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
 
 
+_DIGITS = b"0123456789"
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_UNIT = rb" \S+ (?P<label>[\w@./-]+)\[\d+\]: "
+
+
 @dataclass(frozen=True, slots=True)
 class _Carrier:
-    name: str
+    """What stands before a line: the bytes it may start with, and its pattern."""
+
+    starts: bytes
     pattern: re.Pattern[bytes]
 
 
-_CARRIERS: tuple[_Carrier, ...] = tuple(
-    _Carrier(name, re.compile(pattern))
-    for name, pattern in (
-        ("cri", _ISO + rb" (?:stdout|stderr) [FP] "),
-        ("journald-iso", _ISO + rb" \S+ (?P<label>[\w@./-]+)\[\d+\]: "),
-        ("journald", rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?P<label>[\w@./-]+)\[\d+\]: "),
-        ("kubectl", rb"\[pod/(?P<label>[^\]\s]+)\] "),
-        ("docker-timestamps", _ISO + rb" (?=\S)"),
-        ("compose", rb"(?P<label>[\w][\w.-]*?) +\| "),
-        ("router", rb"\[(?P<label>\d{2,5})\] "),
-        ("ray", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+)\) "),
-        ("quote", rb"> ?"),
-        ("diff", rb"< "),
+_CARRIERS = {
+    name: _Carrier(starts, re.compile(pattern))
+    for name, starts, pattern in (
+        ("cri", _DIGITS, _ISO + rb" (?:stdout|stderr) [FP] "),
+        ("journald-iso", _DIGITS, _ISO + _UNIT),
+        ("journald", _LETTERS, rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d" + _UNIT),
+        ("kubectl", b"[", rb"\[pod/(?P<label>[^\]\s]+)\] "),
+        ("docker-timestamps", _DIGITS, _ISO + rb" "),
+        ("compose", _DIGITS + _LETTERS + b"_", rb"(?P<label>\w[\w.-]*) +\| "),
+        ("router", b"[", rb"\[ *(?P<label>\d{2,5})\] "),
+        ("ray", b"(", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+)\) "),
+        ("quote", b">", rb"> ?"),
+        ("diff", b"<", rb"< "),
     )
-)
+}
+_BY_FIRST_BYTE = {
+    byte: tuple(carrier.pattern for carrier in _CARRIERS.values() if byte in carrier.starts)
+    for byte in range(256)
+}
 
 _MAX_LAYERS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(NamedTuple):
     """A line out of its wrapping.
 
     Attributes:
         body: the engine's own text.
-        label: which container, pod, port or unit it came from; ``None`` without one.
+        label: which container, pod, port or unit it came from, outermost first; ``None`` without one.
         time: the carrier's clock, UTC; ``None`` where it has none or gives no year.
     """
 
@@ -63,39 +74,45 @@ def unwrap(line: bytes, needle: bytes = b"") -> Carried:
         line = _ANSI.sub(b"", line)
     if b"[" in line:
         line = _PASTED_ANSI.sub(b"", line)
-    if b"\r" in line:
-        line = _segment(line, needle)
     if line.startswith(b'{"log":'):
-        return _docker_json(line)
-    label: bytes | None = None
+        return _docker_json(line, needle)
+    labels: list[bytes] = []
     time: datetime | None = None
     for _ in range(_MAX_LAYERS):
-        for carrier in _CARRIERS:
-            if match := carrier.pattern.match(line):
-                groups = match.groupdict()
-                label = groups.get("label") or label
-                time = parse_iso(groups.get("time")) or time
-                line = line[match.end() :]
-                break
-        else:
+        if (match := _carrier(line)) is None:
             break
-    return Carried(line, label, time)
+        found = match.groupdict()
+        if label := found.get("label"):
+            labels.append(label)
+        time = parse_iso(found.get("time")) or time
+        line = line[match.end() :]
+    if b"\r" in line:
+        line = _segment(line, needle)
+    return Carried(line, b"/".join(labels) or None, time)
+
+
+def _carrier(line: bytes) -> re.Match[bytes] | None:
+    """The outermost wrapping of a line."""
+    for pattern in _BY_FIRST_BYTE[line[0]] if line else ():
+        if match := pattern.match(line):
+            return match
+    return None
 
 
 def _segment(line: bytes, needle: bytes) -> bytes:
+    """The part between carriage returns that holds the needle; the last one was drawn over the others."""
     parts = [part for part in line.split(b"\r") if part]
     return next((part for part in reversed(parts) if needle in part), parts[-1] if parts else b"")
 
 
-def _docker_json(line: bytes) -> Carried:
+def _docker_json(line: bytes, needle: bytes) -> Carried:
     try:
         record = json.loads(line)
-        text = str(record["log"]).rstrip("\r\n").encode()
-        time = parse_iso(str(record.get("time", "")).encode())
-    except (ValueError, KeyError, TypeError):
+        text = record["log"].rstrip("\r\n").encode()
+    except (ValueError, KeyError, AttributeError, RecursionError):
         return Carried(line)
-    inner = unwrap(text)
-    return Carried(inner.body, inner.label, inner.time or time)
+    inner = unwrap(text, needle)
+    return Carried(inner.body, inner.label, inner.time or parse_iso(str(record.get("time")).encode()))
 
 
 def parse_iso(text: bytes | None) -> datetime | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 # ruff: noqa: RUF009
@@ -134,39 +135,35 @@ def _bare(hint: Any) -> type:
 
 
 class Tables:
-    """Rows gathered column-wise: lists up to a few ten thousand rows, then a polars frame each."""
+    """Rows gathered by kind: lists of up to a few ten thousand, then a polars frame each."""
 
     FLUSH_ROWS = 32_768
 
     def __init__(self) -> None:
-        self._names = {t: columns(t, inside=True) for t in TABLES.values()}
-        self._lists: dict[type[Row], list[list[Any]]] = {t: self._fresh(t) for t in TABLES.values()}
+        self._rows: dict[type[Row], list[Row]] = {t: [] for t in TABLES.values()}
         self._frames: dict[type[Row], list[pl.DataFrame]] = {t: [] for t in TABLES.values()}
-
-    def _fresh(self, row_type: type[Row]) -> list[list[Any]]:
-        return [[] for _ in self._names[row_type]]
 
     def extend(self, rows: Iterable[Row]) -> None:
         """Add rows of any kind."""
         for row in rows:
-            row_type = type(row)
-            lists = self._lists[row_type]
-            for name, values in zip(self._names[row_type], lists, strict=True):
-                values.append(getattr(row, name))
-            if len(lists[0]) >= self.FLUSH_ROWS:
+            self._rows[type(row)].append(row)
+        for row_type, kept in self._rows.items():
+            if len(kept) >= self.FLUSH_ROWS:
                 self._flush(row_type)
 
     def _flush(self, row_type: type[Row]) -> None:
         import polars as pl
 
-        data = dict(zip(self._names[row_type], self._lists[row_type], strict=True))
+        names = columns(row_type, inside=True)
+        values = zip(*map(attrgetter(*names), self._rows[row_type]), strict=True)
+        data = dict(zip(names, values, strict=False))
         self._frames[row_type].append(pl.DataFrame(data, schema=schema(row_type)))
-        self._lists[row_type] = self._fresh(row_type)
+        self._rows[row_type] = []
 
     def _frame(self, row_type: type[Row]) -> pl.DataFrame:
         import polars as pl
 
-        if self._lists[row_type][0] or not self._frames[row_type]:
+        if self._rows[row_type] or not self._frames[row_type]:
             self._flush(row_type)
         if len(self._frames[row_type]) > 1:
             self._frames[row_type] = [pl.concat(self._frames[row_type])]

@@ -2,13 +2,13 @@
 
 A file, a pipe, a tail and a part of a big file differ only in who supplies the bytes. State is small: the
 torn last line, and for each process the requests still open. Literals are searched first, in whole blocks;
-patterns are tried only on the lines that hold one.
+patterns are tried only on the lines that hold one. What is read depends on the lines alone, never on where
+the supplier of the bytes happened to cut them.
 """
 
 from __future__ import annotations
 
 import codecs
-import re
 from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 from parsers.carriers import unwrap
 from parsers.formats import FORMATS
 from parsers.formats.base import At, Counts, Process
+from parsers.search import MAX_LINE, Search
 
 if TYPE_CHECKING:
-    from parsers.formats.base import Format, Line, Reader
+    from parsers.formats.base import Format, Reader
     from parsers.records import Row
+    from parsers.search import Trial
     from parsers.setup import Setup
 
-_MAX_LINE = 1 << 20
-_UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_BOMS = {codecs.BOM_UTF8: None, codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class UnknownEngineError(ValueError):
@@ -54,22 +55,21 @@ class Stream:
         self._year = year if year is not None else datetime.now(UTC).year
         self._newlines = 0
         self._offset = 0
-        self._torn: list[bytes] = []
+        self._head: bytes | None = b""
+        self._torn = bytearray()
         self._torn_size = 0
-        self._skipping = False
+        self._encoding: str | None = None
         self._decoder: codecs.IncrementalDecoder | None = None
         self._out: list[Row] = []
         self._setups: list[Setup] = []
         self._processes: dict[bytes | None, Process] = {}
         self._readers: dict[tuple[bytes | None, str], Reader] = {}
-        self._asleep = [f for f in FORMATS if engine is None or f.engine == engine or f.grain == "setup"]
-        self._awake: list[Format] = []
-        self._by_needle: dict[bytes, list[tuple[Format, Line]]] = {}
-        self._needles: re.Pattern[bytes] | None = None
-        if engine is not None:
-            if not any(f.engine == engine for f in FORMATS):
-                raise UnknownEngineError(engine)
-            self._wake(list(self._asleep))
+        if engine is not None and not any(fmt.engine == engine for fmt in FORMATS):
+            raise UnknownEngineError(engine)
+        self._search = Search(
+            [fmt for fmt in FORMATS if engine in (None, fmt.engine) or fmt.grain == "setup"],
+            awake=engine is not None,
+        )
 
     @property
     def lines(self) -> int:
@@ -97,19 +97,20 @@ class Stream:
 
     def feed(self, data: bytes) -> list[Row]:
         """Take the next bytes; return the rows that they complete."""
-        if self.bytes == 0:
-            data = self._begin(data)
         self.bytes += len(data)
+        if self._head is not None:
+            data = self._begin(self._head + data)
         if self._decoder is not None:
             data = self._decoder.decode(data).encode()
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            self._whole_lines(b"".join((*self._torn, data[:cut])))
-            self._offset += self._torn_size + cut
-            self._torn, self._torn_size, self._skipping = [], 0, False
+        if self._torn_size and (cut := data.find(b"\n") + 1):
+            self._tear(data[:cut])
+            self._end_torn()
             data = data[cut:]
-        if data:
-            self._keep_torn(data)
+        if cut := data.rfind(b"\n") + 1:
+            lines = data[:cut]
+            self._whole_lines(lines, lines.count(b"\n"), self._width(lines))
+            data = data[cut:]
+        self._tear(data)
         return self._take()
 
     def flush(self) -> list[Row]:
@@ -120,71 +121,81 @@ class Stream:
 
     def close(self) -> list[Row]:
         """The source ends: read the last line even without its newline, and count what stayed open."""
+        if self._head:
+            self._tear(self._begin(self._head, last=True))
         if self._torn_size:
-            self._whole_lines(b"".join(self._torn))
-            self._newlines += 1
-            self._torn, self._torn_size = [], 0
+            self._end_torn()
         for reader in self._readers.values():
             reader.close()
         return self._take()
 
-    def _begin(self, data: bytes) -> bytes:
-        for bom, encoding in _UTF16.items():
-            if data.startswith(bom):
-                self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-                return data[len(bom) :]
-        return data.removeprefix(codecs.BOM_UTF8)
+    def _begin(self, data: bytes, *, last: bool = False) -> bytes:
+        """Take the byte order mark off the first bytes; keep them back while it may still be coming."""
+        if not last and any(mark.startswith(data) and mark != data for mark in _BOMS):
+            self._head = data
+            return b""
+        self._head = None
+        for mark, encoding in _BOMS.items():
+            if data.startswith(mark):
+                self._offset = len(mark)
+                if encoding:
+                    self._encoding = encoding
+                    self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+                return data[len(mark) :]
+        return data
 
-    def _keep_torn(self, data: bytes) -> None:
-        self._torn_size += len(data)
-        if not self._skipping:
-            self._torn.append(data)
-            self._skipping = self._torn_size > _MAX_LINE
+    def _tear(self, data: bytes) -> None:
+        """Keep what may still be the beginning of a line, but no more of it than is ever read."""
+        self._torn += data[: max(MAX_LINE - len(self._torn), 0)]
+        self._torn_size += self._width(data)
+
+    def _end_torn(self) -> None:
+        line, size = bytes(self._torn), self._torn_size
+        self._torn, self._torn_size = bytearray(), 0
+        self._whole_lines(line, 1, size)
 
     def _take(self) -> list[Row]:
         rows, self._out[:] = list(self._out), []
         return rows
 
-    def _wake(self, formats: list[Format]) -> None:
-        self._awake = [f for f in FORMATS if f in self._awake or f in formats]
-        self._asleep = [f for f in self._asleep if f not in formats]
-        self._by_needle = {}
-        for fmt in self._awake:
-            for line in fmt.lines:
-                self._by_needle.setdefault(line.needle, []).append((fmt, line))
-        longest_first = sorted(self._by_needle, key=len, reverse=True)
-        self._needles = re.compile(b"|".join(re.escape(n) for n in longest_first)) if longest_first else None
-
-    def _whole_lines(self, block: bytes) -> None:
-        woken = [f for f in self._asleep if any(word in block for word in f.identify)]
-        if woken:
-            self._wake(woken)
-        if self._needles is not None:
-            self._search(block, self._needles, self._newlines + 1, self._offset)
-        self._newlines += block.count(b"\n")
-
-    def _search(self, block: bytes, needles: re.Pattern[bytes], number: int, offset: int) -> None:
-        position = line_start = 0
-        while found := needles.search(block, position):
-            start = block.rfind(b"\n", line_start, found.start()) + 1 or line_start
+    def _whole_lines(self, block: bytes, lines: int, size: int) -> None:
+        number, offset, line_start = self._newlines + 1, self._offset, 0
+        clean = b"\x1b" not in block and b"\r" not in block
+        for start, raw, found in self._search.hits(block, lambda at: self._offset + self._width(block[:at])):
             number += block.count(b"\n", line_start, start)
+            offset += self._width(block[line_start:start]) if self._encoding else start - line_start
             line_start = start
-            end = block.find(b"\n", found.end())
-            end = len(block) if end < 0 else end
-            raw = block[start:end].rstrip(b"\r")
-            while not self._line(raw, found.group(), number, offset + start):
-                if (again := needles.search(block, found.end(), end)) is None:
-                    break
-                found = again
-            position = end
+            self._line(raw, found, clean, number, offset)
+        self._newlines += lines
+        self._offset += size
 
-    def _line(self, raw: bytes, needle: bytes, number: int, offset: int) -> bool:
-        carried = unwrap(raw, needle)
-        for fmt, line in self._by_needle[needle]:
-            if match := line.pattern.match(carried.body):
-                reader = self._reader(carried.label, fmt)
-                self.matched[fmt.engine] += 1
-                getattr(reader, line.name)(match, At(number, offset, carried.time, carried.body))
+    def _width(self, text: bytes) -> int:
+        """How many bytes of the source this text was."""
+        return len(text.decode().encode(self._encoding, "replace")) if self._encoding else len(text)
+
+    def _line(
+        self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, number: int, offset: int
+    ) -> None:
+        """Hand a line to the first reader one of whose patterns it matches, as it is or unwrapped."""
+        if not clean:
+            raw = raw.rstrip(b"\r")
+            clean = b"\x1b" not in raw and b"\r" not in raw
+        for needle, trials in found:
+            if clean and self._try(trials, At(number, offset, None, raw), None):
+                return
+            body, label, time = unwrap(raw, needle)
+            if not (clean and body is raw) and self._try(trials, At(number, offset, time, body), label):
+                return
+
+    def _try(self, trials: list[Trial], at: At, label: bytes | None) -> bool:
+        _, offset, _, body = at
+        for trial in trials:
+            if offset >= trial.since and trial.word in body and (match := trial.match(body)) is not None:
+                take = trial.takers.get(label)
+                if take is None:
+                    take = trial.takers[label] = getattr(self._reader(label, trial.format), trial.name)
+                self.matched[trial.engine] += 1
+                take(match, at)
                 return True
         return False
 
@@ -196,7 +207,7 @@ class Stream:
         if process is None:
             process = Process(self.source, self.counts, self._out, self._setups, self._year)
             self._processes[label] = process
-            for host in self._awake:
+            for host in self._search.awake:
                 if host.host and host is not fmt and (label is None or host.engine.encode() in label):
                     self._add_reader(label, host, process)
         return self._add_reader(label, fmt, process)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-from parsers.formats import llama_cpp, llama_server
+from parsers.formats import llama_cli, llama_cpp, llama_cpp_python, llama_server, ollama, vllm
 from parsers.formats.base import Format
 
 BUILTIN: tuple[Format, ...] = (
     llama_server.FORMAT,
+    llama_cpp_python.FORMAT,
+    llama_cli.FORMAT,
+    ollama.FORMAT,
+    vllm.FORMAT,
     llama_cpp.FORMAT,
 )
 

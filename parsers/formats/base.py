@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from parsers.records import Event, Interval, Request
 from parsers.setup import Setup
@@ -27,18 +27,21 @@ class Line:
 
     Attributes:
         name: the reader's method that takes it.
-        needle: a literal that every such line holds; the core searches for it before any pattern is tried.
+        needle: a literal that every such line holds, and few others; the core searches whole blocks for it
+            before any pattern is tried. Each costs a search of the whole log, so alike lines share one.
         pattern: matched at the start of the unwrapped line; named groups carry the values.
+        word: another literal that every such line holds; tells lines with the same needle apart.
     """
 
     name: str
     needle: bytes
     pattern: re.Pattern[bytes]
+    word: bytes = b""
 
 
-def line(name: str, needle: bytes, pattern: bytes) -> Line:
+def line(name: str, needle: bytes, pattern: bytes, word: bytes = b"") -> Line:
     """A `Line` from its parts."""
-    return Line(name, needle, re.compile(pattern))
+    return Line(name, needle, re.compile(pattern), word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Format:
         title: for people.
         versions: the engine versions whose layouts are read.
         grain: what one record of the log is: `request`, `interval` or `setup`.
-        identify: literals, one of which must be in a block of the log before the format's lines are tried.
+        identify: literals; the format's lines are tried from the first line on that holds one of them.
         lines: the lines it reads.
         reader: makes the object that joins lines to rows.
         host: true for a program that runs another engine and logs around it, so both logs are one.
@@ -66,8 +69,7 @@ class Format:
     host: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(NamedTuple):
     """Where a matched line stands.
 
     Attributes:
@@ -96,6 +98,10 @@ class Counts:
     impossible_values: int = 0
 
 
+_START_FACTS = {"devices", "engine_version"}
+"""What a process may have said before the line that announces it: backends name devices when they load."""
+
+
 class Process:
     """One running engine seen in a source: its setup, its restarts, and the way out for its rows.
 
@@ -117,7 +123,7 @@ class Process:
         self._out = out
         self._setups = setups
         self.setup = self._new_setup(1)
-        self._served = False
+        self._served = self._begun = False
 
     def _new_setup(self, number: int) -> Setup:
         setup = Setup(source=self.source, line=number)
@@ -127,19 +133,34 @@ class Process:
 
     def learn(self, at: At, **facts: object) -> None:
         """Record setup facts that this line states."""
-        if self.setup.is_empty:
-            self.setup.line = at.number
+        if self.setup.is_empty and not self._begun:
+            self._begin(at)
         self.setup.learn(f"log line {at.number}", **facts)
+
+    def forget(self, *facts: str) -> None:
+        """Drop setup facts that no longer hold."""
+        for fact in facts:
+            setattr(self.setup, fact, None)
+            self.setup.origin.pop(fact, None)
+
+    def start(self, at: At) -> None:
+        """This line stands among the first of a process: a new one begins, unless it just has."""
+        if self._served or set(self.setup.origin) - _START_FACTS:
+            self.restart(at)
+        elif self.setup.is_empty:
+            self._begin(at)
 
     def restart(self, at: At) -> None:
         """A new process begins at this line; open requests of the old one will never end."""
-        if not self._served and self.setup.is_empty:
-            self.setup.line = at.number
-            return
         for reader in self.readers:
             reader.close()
-        self.setup = self._new_setup(at.number)
-        self._served = False
+        if self._served or not self.setup.is_empty:
+            self.setup = self._new_setup(at.number)
+            self._served = False
+        self._begin(at)
+
+    def _begin(self, at: At) -> None:
+        self.setup.line, self._begun = at.number, True
 
     def emit(self, row: Row) -> None:
         """Hand over a finished row; a host may take requests first."""

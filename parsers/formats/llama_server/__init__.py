@@ -3,13 +3,14 @@
 - `lifecycle.py`: launch, new prompt, cached prefix, shift, cancel, release, the same in both layouts.
 - `bare.py`: until b9229 a `slot print_timing` header is followed by timing lines without any prefix.
 - `prefixed.py`: since b9230 every timing line carries its slot and task.
-- `reader.py`: joins them to requests.
+- `body.py`: answers with a `timings` object, as clients log them.
+- `task.py`: one task and the request it makes; `tasks.py`: the open ones; `reader.py`: line by line.
 """
 
 from __future__ import annotations
 
 from parsers.formats.base import Format
-from parsers.formats.llama_server import bare, lifecycle, prefixed
+from parsers.formats.llama_server import bare, body, lifecycle, prefixed
 from parsers.formats.llama_server.reader import ServerReader
 
 FORMAT = Format(
@@ -17,7 +18,7 @@ FORMAT = Format(
     title="llama-server (llama.cpp)",
     versions="b3761 and newer",
     grain="request",
-    identify=(b"print_timing: id", b"launch_slot_: id", b"llama_server: ", b"srv  ", b"prompt eval time ="),
-    lines=(*prefixed.LINES, *bare.LINES, *lifecycle.LINES),
+    identify=(b" | task ", b"srv  ", b"prompt eval time =", b'"timings":'),
+    lines=(*prefixed.LINES, *lifecycle.LINES, *bare.LINES, *body.LINES),
     reader=ServerReader,
 )

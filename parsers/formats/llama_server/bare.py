@@ -8,16 +8,12 @@ paste it, is read too, but only where the log shows no header at all: prompt tex
 from __future__ import annotations
 
 from parsers.formats.base import line
-from parsers.formats.llama_server.prefixed import DRAFT, MS_PER, SLOT
+from parsers.formats.llama_server.prefixed import DRAFT, MS_PER, SLOT, TOTAL
 
 LINES = (
+    line("prefill", b"eval time = ", rb" *prompt eval " + MS_PER + rb" +\("),
+    line("decode", b"eval time = ", rb" *eval " + MS_PER + rb" +\("),
+    line("total", b"total time = ", rb" *" + TOTAL),
+    line("draft", b"draft acceptance", rb" *" + DRAFT),
     line("header", b"print_timing: id", SLOT + rb"$"),
-    line("prefill", b"prompt eval time =", rb" *prompt eval " + MS_PER + rb" \("),
-    line("decode", b"eval time =", rb" *eval " + MS_PER + rb" \("),
-    line("total", b"total time =", rb" *total time = +(?P<ms>[\d.]+) ms / +\d+ tokens"),
-    line(
-        "draft",
-        b"draft acceptance",
-        rb" *" + DRAFT,
-    ),
 )

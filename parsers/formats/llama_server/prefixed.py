@@ -9,18 +9,15 @@ SLOT = HEAD + rb"slot +[^\s|]+: id +(?P<slot>-?\d+) \| task +(?P<task>-?\d+) \| 
 """The prefix of every line about a slot; task is -1 while one is being chosen."""
 
 MS_PER = rb"time = +(?P<ms>[\d.]+) ms / +(?P<tokens>\d+) (?:tokens|runs)"
+TOTAL = rb"total time = +(?P<ms>[\d.]+) ms / +\d+ tokens"
 DRAFT = (
     rb"draft acceptance(?: rate)? = +[\d.]+ "
     rb"\( *(?P<accepted>\d+) accepted / +(?P<drafted>\d+) generated\)"
 )
 
 LINES = (
-    line("slot_prefill", b"| prompt eval time =", SLOT + rb"prompt eval " + MS_PER),
-    line("slot_decode", b"|        eval time =", SLOT + rb"eval " + MS_PER),
-    line("slot_total", b"|       total time =", SLOT + rb"total time = +(?P<ms>[\d.]+) ms / +\d+ tokens"),
-    line(
-        "slot_draft",
-        b"| draft acceptance",
-        SLOT + DRAFT,
-    ),
+    line("slot_prefill", b"eval time = ", SLOT + rb"prompt eval " + MS_PER),
+    line("slot_decode", b"eval time = ", SLOT + rb"eval " + MS_PER),
+    line("slot_total", b"total time = ", SLOT + TOTAL),
+    line("slot_draft", b"draft acceptance", SLOT + DRAFT),
 )

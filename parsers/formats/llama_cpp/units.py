@@ -1,0 +1,22 @@
+"""llama.cpp's clock and its sizes, as it prints them."""
+
+from __future__ import annotations
+
+import re
+
+_SIZE = re.compile(rb"([\d.]+) (B|KiB|MiB|GiB|MB|GB)")
+_UNIT = {b"B": 1, b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30, b"MB": 1 << 20, b"GB": 1 << 30}
+
+
+def size_bytes(printed: bytes) -> int | None:
+    """``92.10 MiB`` in bytes, as exact as it was printed. ggml's `MB` are MiB."""
+    match = _SIZE.search(printed)
+    return round(float(match[1]) * _UNIT[match[2]]) if match else None
+
+
+def clock_ms(printed: bytes | None) -> float | None:
+    """llama.cpp's own clock ``minutes.seconds.ms.us`` in ms since the process started."""
+    if printed is None:
+        return None
+    minutes, seconds, millis, micros = printed.split(b".")
+    return int(minutes) * 60_000.0 + int(seconds) * 1_000.0 + int(millis) + int(micros) / 1_000.0

@@ -1,0 +1,161 @@
+"""Answers of llama-server with a `timings` object, as its clients log them: whole, or as stream events.
+
+A stream repeats the timings in more than one chunk of the same answer; those of its end count. In the
+server's own log (`-v`) the slot lines tell of the same request, so there bodies say nothing new.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from parsers.formats.base import line
+from parsers.records import Request
+
+if TYPE_CHECKING:
+    import re
+
+    from parsers.formats.base import At, Process
+
+_Known = TypeVar("_Known")
+
+LINES = (line("body", b'"timings":', rb"(?:data: ?)?(?P<body>\{.*\})\s*,?$"),)
+
+_MAX_OPEN = 64
+_MAX_COUNT = 1 << 53
+_MAX_MS = 1e12
+
+
+class Bodies:
+    """Answers, each told once; of a stream, the timings so far until its end comes.
+
+    Args:
+        process: takes the requests, and counts the streams that never ended.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._open: dict[str, At] = {}
+        self._told: dict[str, None] = {}
+
+    def take(self, m: re.Match[bytes], at: At) -> None:
+        """One body or chunk."""
+        try:
+            body = json.loads(m["body"])
+        except (ValueError, RecursionError):
+            return
+        row = _row(body, at) if isinstance(body, dict) else None
+        if row is None or row.request_id in self._told:
+            return
+        over = row.finish_reason is not None or body.get("stop", "choices" not in body) is True
+        if row.request_id is None:
+            if over:
+                self._process.emit(row)
+            return
+        first = self._open.pop(row.request_id, at)
+        row.first_line, row.offset = first.number, first.offset
+        if over:
+            _remember(self._told, row.request_id, None)
+            self._process.emit(row)
+        elif _remember(self._open, row.request_id, first):
+            self._process.counts.incomplete_requests += 1
+
+    def close(self) -> None:
+        """No more will come."""
+        self._process.counts.incomplete_requests += len(self._open)
+        self._open.clear()
+
+
+def _remember(known: dict[str, _Known], key: str, value: _Known) -> bool:
+    """Keep one more; true where the oldest had to go."""
+    known[key] = value
+    full = len(known) > _MAX_OPEN
+    if full:
+        known.pop(next(iter(known)))
+    return full
+
+
+def _row(body: dict[str, Any], at: At) -> Request | None:
+    """The request that a body tells of; ``None`` where its timings are not whole."""
+    timings = body.get("timings")
+    if not isinstance(timings, dict):
+        return None
+    prefill_tokens, output_tokens = _count(timings, "prompt_n"), _count(timings, "predicted_n")
+    prefill_ms, decode_ms = _ms(timings, "prompt_ms"), _ms(timings, "predicted_ms")
+    if prefill_tokens is None or output_tokens is None or prefill_ms is None or decode_ms is None:
+        return None
+    prompt, cached = _prompt(body, _count(timings, "cache_n"), prefill_tokens)
+    total_ms = round(prefill_ms + decode_ms, 3)
+    finished_at = _created(body)
+    return Request(
+        line=at.number,
+        engine="llama-server",
+        request_id=_text(body, "id"),
+        model=_text(body, "model"),
+        started_at=finished_at and finished_at - timedelta(milliseconds=total_ms),
+        finished_at=finished_at,
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        prefill_tokens=prefill_tokens,
+        prefill_ms=prefill_ms,
+        output_tokens=output_tokens,
+        decode_ms=decode_ms,
+        decode_steps=max(output_tokens - 1, 0),
+        ttft_ms=prefill_ms,
+        ttft_from="slot",
+        total_ms=total_ms,
+        draft_tokens=_count(timings, "draft_n"),
+        accepted_tokens=_count(timings, "draft_n_accepted"),
+        finish_reason=_finish_reason(body),
+        first_line=at.number,
+        offset=at.offset,
+    )
+
+
+def _prompt(body: dict[str, Any], cached: int | None, evaluated: int) -> tuple[int | None, int | None]:
+    """Tokens of the whole prompt and of its cached part; before b6399 only the whole one is said."""
+    if cached is not None:
+        return cached + evaluated, cached
+    usage = body.get("usage")
+    prompt = _count(usage, "prompt_tokens") if isinstance(usage, dict) else _count(body, "tokens_evaluated")
+    return (None, None) if prompt is None or prompt < evaluated else (prompt, prompt - evaluated)
+
+
+def _finish_reason(body: dict[str, Any]) -> str | None:
+    choices = body.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        return _text(choices[0], "finish_reason")
+    return _STOP_TYPES.get(_text(body, "stop_type") or "")
+
+
+_STOP_TYPES = {"eos": "stop", "word": "stop", "limit": "length"}
+"""What `/completion` calls the ends of an answer."""
+
+
+def _created(body: dict[str, Any]) -> datetime | None:
+    """`created` is set when the answer is put together, so at its end; whole seconds."""
+    seconds = _count(body, "created")
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _count(values: dict[str, Any], key: str) -> int | None:
+    value = values.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MAX_COUNT else None
+
+
+def _ms(values: dict[str, Any], key: str) -> float | None:
+    value = values.get(key)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= _MAX_MS else None
+
+
+def _text(values: dict[str, Any], key: str) -> str | None:
+    value = values.get(key)
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,138 @@
+"""One task of llama-server: what its lines have said so far, and the request that this makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parsers.formats.llama_cpp import clock_ms
+from parsers.records import Request
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parsers.formats.base import At
+
+ENGINE = "llama-server"
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """What is known of one task so far. Times in ms, counts in tokens.
+
+    Attributes:
+        launched: the line with which a slot took it was seen; without it earlier lines may be missing.
+        untimed: it ended, and no timing can follow.
+        last_clock: the process's clock on the newest line about it, as printed.
+        counts_drafts: its generated tokens surely hold every accepted one (builds that say `n_past`).
+    """
+
+    slot: int | None
+    task: int | None
+    at: At
+    launched: bool = False
+    clock_ms: float | None = None
+    last_clock: bytes | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    prompt: int | None = None
+    cached: int | None = None
+    prefill: tuple[float, int] | None = None
+    decode: tuple[float, int] | None = None
+    total_ms: float | None = None
+    timed_line: int = 0
+    drafted: int | None = None
+    accepted: int | None = None
+    context: int | None = None
+    truncated: bool | None = None
+    counts_drafts: bool = False
+    shifted: bool = False
+    cancelled: bool = False
+    cancelled_clock_ms: float | None = None
+    failed: bool = False
+    untimed: bool = False
+
+    @property
+    def key(self) -> tuple[int | None, int | None]:
+        """Slot and task, which name it while the process lives."""
+        return self.slot, self.task
+
+    @property
+    def timed(self) -> bool:
+        """Both phases are known."""
+        return self.prefill is not None and self.decode is not None
+
+    @property
+    def released(self) -> bool:
+        """Its slot is free again."""
+        return self.truncated is not None
+
+    def held_ms(self) -> float | None:
+        """How long the slot stayed busy after the client had gone."""
+        ended_ms = clock_ms(self.last_clock)
+        if ended_ms is None or self.cancelled_clock_ms is None:
+            return None
+        return round(ended_ms - self.cancelled_clock_ms, 3)
+
+    def request(self) -> Request | None:
+        """The request of a task with timings."""
+        if self.prefill is None or self.decode is None:
+            return None
+        row = self._row()
+        row.prefill_ms, row.prefill_tokens = self.prefill
+        row.decode_ms, row.output_tokens = self.decode
+        row.decode_steps = max(row.output_tokens - 1, 0)
+        row.cached_tokens = self._cached(row.prefill_tokens, row.output_tokens)
+        row.prompt_tokens = (
+            self.prompt if row.cached_tokens is None else row.cached_tokens + row.prefill_tokens
+        )
+        row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
+        row.total_ms = round(row.prefill_ms + row.decode_ms, 2) if self.total_ms is None else self.total_ms
+        row.draft_tokens, row.accepted_tokens = self.drafted, self.accepted
+        return row
+
+    def untimed_request(self, kind: str) -> Request:
+        """Embedding and rerank tasks have a launch and a release, and no timing."""
+        row = self._row()
+        row.kind = kind
+        row.prompt_tokens = self.context if self.prompt is None else self.prompt
+        row.cached_tokens = self.cached
+        return row
+
+    def _cached(self, prefill: int, output: int) -> int | None:
+        """Prompt tokens from the cache, by exact arithmetic on what the log states.
+
+        At release the context holds the prompt and all generated tokens but the last, so without the
+        prompt's length cached = context + 1 - evaluated - generated. That fails where the context was cut
+        or shifted; where the prompt was empty, since the context is then an earlier request's; and since
+        b9180 where tokens were drafted, since accepted ones after a stop stay in the context uncounted.
+        """
+        if self.prompt is not None:
+            cached = self.prompt - prefill
+        elif self.cached is not None:
+            cached = self.cached
+        elif self.context is not None and prefill and output and self._context_is_whole:
+            cached = self.context + 1 - prefill - output
+        else:
+            return None
+        return cached if cached >= 0 else None
+
+    @property
+    def _context_is_whole(self) -> bool:
+        return not self.truncated and not self.shifted and (not self.drafted or self.counts_drafts)
+
+    def _row(self) -> Request:
+        return Request(
+            line=self.timed_line or self.at.number,
+            engine=ENGINE,
+            request_id=None if self.task is None else str(self.task),
+            slot=self.slot,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            context_tokens=self.context,
+            truncated=self.truncated,
+            first_line=self.at.number,
+            offset=self.at.offset,
+            clock_start_ms=self.clock_ms,
+            clock_end_ms=clock_ms(self.last_clock),
+        )

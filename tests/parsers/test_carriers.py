@@ -1,0 +1,158 @@
+"""A log gives the same rows in whatever it was carried."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parsers.carriers import parse_iso, unwrap
+from tests.parsers.reading import TIMES, lines_of, read
+from tests.parsers.scenarios import scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOGS = {
+    "b11434": scenario("llama-server-b11434/d_parallel4_12req").log,
+    "b11434 aborted": scenario("llama-server-b11434/f_client_disconnect").log,
+    "b11434 verbose": scenario("llama-server-b11434/a_short_verbose").log,
+    "mid-2025": scenario("llama-server-mid2025/h_spec_draft_same_model").log,
+    "mid-2025 embeddings": scenario("llama-server-mid2025/i_embeddings").log,
+}
+LOGS["2024"] = LOGS["mid-2025"].replace(b"\nprompt eval", b"\n\rprompt eval").replace(
+    b"\n       eval", b"\n\r       eval"
+).replace(b"\n      total", b"\n\r      total")  # fmt: skip
+
+START = datetime(2025, 11, 29, 20, 15, 30, tzinfo=UTC)
+
+
+def clock(number: int) -> str:
+    return (START + timedelta(milliseconds=137 * number)).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+
+
+def each(wrapping: Callable[[int, bytes], bytes]) -> Callable[[bytes], bytes]:
+    """A carrier that wraps each line, its newline aside."""
+
+    def carry(log: bytes) -> bytes:
+        return b"".join(wrapping(n, line.removesuffix(b"\n")) + b"\n" for n, line in enumerate(lines_of(log)))
+
+    return carry
+
+
+def docker_json(number: int, line: bytes) -> bytes:
+    record = {"log": line.decode() + "\n", "stream": "stderr", "time": clock(number)}
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def coloured(number: int, line: bytes) -> bytes:
+    head, _, rest = line.partition(b" ")
+    if not head[:1].isdigit():
+        return line
+    return b"\x1b[34m" + head + b"\x1b[0m \x1b[32m" + rest[:2] + b"\x1b[0m" + rest[2:] + b"\x1b[0m"
+
+
+CARRIERS: dict[str, Callable[[bytes], bytes]] = {
+    "docker compose": each(lambda n, line: b"llama-1  | " + line),
+    "docker compose with times": each(lambda n, line: b"llama-1  | " + clock(n).encode() + b" " + line),
+    "docker with times": each(lambda n, line: clock(n).encode() + b" " + line),
+    "docker json-file": each(docker_json),
+    "kubernetes": each(lambda n, line: clock(n).encode() + b" stderr F " + line),
+    "kubectl": each(lambda n, line: b"[pod/llama-6d5f7c9b8-x2x4z/server] " + line),
+    "kubectl with times": each(lambda n, line: b"[pod/llama-0/server] " + clock(n).encode() + b" " + line),
+    "journald": each(lambda n, line: b"Nov 29 20:15:30 host llama-server[4711]: " + line.strip(b" ")),
+    "journald iso": each(lambda n, line: b"2025-11-29T20:15:30+0100 host llama[1]: " + line.strip(b" ")),
+    "quoted": each(lambda n, line: b"> " + line),
+    "quoted twice": each(lambda n, line: b"> > " + line),
+    "colours": each(coloured),
+    "colours in a container": each(lambda n, line: b"\x1b[36mllama-1  |\x1b[0m " + coloured(n, line)),
+    "router": each(lambda n, line: b"[41219] " + line),
+    "router, padded": each(lambda n, line: b"[ 8081] " + line),
+    "router in a container": each(lambda n, line: b"llama-1  | [41219] " + line),
+    "windows": lambda log: log.replace(b"\n", b"\r\n"),
+    "a terminal's double returns": lambda log: log.replace(b"\n", b"\r\r\n"),
+    "byte order mark": lambda log: b"\xef\xbb\xbf" + log,
+    "powershell": lambda log: b"\xff\xfe" + log.decode().replace("\n", "\r\n").encode("utf-16-le"),
+    "utf-16 big endian": lambda log: b"\xfe\xff" + log.decode().encode("utf-16-be"),
+}
+ENCODED = {"powershell": "utf-16-le", "utf-16 big endian": "utf-16-be"}
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("log", LOGS)
+def test_carried_logs_give_the_same_rows(log: str, carrier: str) -> None:
+    bare, data = LOGS[log], CARRIERS[carrier](LOGS[log])
+    plain, carried = read(bare), read(data)
+    assert carried.told("offset", *TIMES) == plain.told("offset", *TIMES)
+    assert len(carried.requests) > 0
+    assert carried.stream.counts == plain.stream.counts
+    assert [s.model_dump() for s in carried.stream.setups] == [s.model_dump() for s in plain.stream.setups]
+    starts = bare.split(b"\n")
+    for row in carried.requests:
+        here = data[row.offset :].decode(ENCODED.get(carrier, "utf-8"), "replace").split("\n")[0].encode()
+        assert unwrap(here.rstrip(b"\r")).body.startswith(starts[row.first_line - 1].strip(b" ")[:60])
+
+
+@pytest.mark.parametrize("carrier", [name for name in CARRIERS if "times" in name or "json" in name])
+def test_the_carriers_clock_is_kept(carrier: str) -> None:
+    rows = read(CARRIERS[carrier](LOGS["mid-2025"])).requests
+    for row in rows:
+        assert row.started_at == parse_iso(clock(row.first_line - 1).encode())
+        assert row.finished_at is not None
+        assert row.started_at is not None
+        assert timedelta(0) < row.finished_at - row.started_at < timedelta(seconds=2)
+
+
+def test_a_log_without_a_clock_has_no_times() -> None:
+    assert all(row.started_at is None and row.finished_at is None for row in read(LOGS["mid-2025"]).requests)
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        (b"llama-1  | hello", b"llama-1"),
+        (b"a | [41219] hello", b"a/41219"),
+        (b"[pod/x/y] [41219] hello", b"x/y/41219"),
+        (b"Nov  9 20:15:30 host ollama[12]: hello", b"ollama"),
+        (b"hello", None),
+    ],
+)
+def test_labels_name_who_wrote_a_line(line: bytes, label: bytes | None) -> None:
+    assert unwrap(line) == (b"hello", label, None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"slot print_timing: id  0 | task 2 | ",
+        b"llama_memory_breakdown_print: |   - CUDA0 (RTX 5090)   | 32606 = 4334 + (21832",
+        b"| model | size | test | t/s |",
+        b"       eval time =       1.00 ms /     1 tokens (",
+        b"0.00.735.801 I slot print_timing: id  0 | task 1 | prompt eval time = 1",
+        b"[INFO] hello",
+        b'{"log": 7}',
+        b'{"log":"unfinished',
+        b'{"log":' + b"[" * 50_000,
+        b"",
+    ],
+)
+def test_an_engines_own_text_is_no_wrapping(line: bytes) -> None:
+    assert unwrap(line).body == line
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        (b"2025-07-24T18:16:20.463-04:00", datetime(2025, 7, 24, 22, 16, 20, 463_000, tzinfo=UTC)),
+        (b"2025-07-24T18:16:20.123456789Z", datetime(2025, 7, 24, 18, 16, 20, 123_456, tzinfo=UTC)),
+        (b"2025-07-24 18:16:20,5+0200", datetime(2025, 7, 24, 16, 16, 20, 500_000, tzinfo=UTC)),
+        (b"2025-07-24T18:16:20", None),
+        (b"2025-13-24T18:16:20Z", None),
+        (b"yesterday", None),
+        (None, None),
+    ],
+)
+def test_iso_times(text: bytes | None, time: datetime | None) -> None:
+    assert parse_iso(text) == time
