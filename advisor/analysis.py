@@ -22,13 +22,13 @@ from advisor.model import (
     VerdictModel,
 )
 from advisor.sentences import verdict_sentence
-from advisor.words import plural
 from parsers.setup import Device, Setup
 from rules.attribution import Verdict, interval_verdict, verdict
 from rules.catalogue import ask
 from rules.measures import FEW, Machine, Measures
 from rules.ranking import combined, rank
 from rules.rule import Confidence
+from rules.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable

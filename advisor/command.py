@@ -10,7 +10,7 @@ import typer
 
 from advisor.redact import clean
 from advisor.sources.files import STDIN, InputError, UnrecognisedError, expand
-from advisor.words import plural
+from rules.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

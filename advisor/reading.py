@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from advisor.model import Source
 from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, InputError, UnrecognisedError, blocks, expand
-from advisor.words import plural
 from parsers import FORMATS, Stream, Tables
 from parsers.formats.base import Counts
+from rules.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.words import duration, percent, plural, rate
 from rules.attribution import busy_windows
 from rules.measures import FEW
+from rules.words import duration, percent, plural, rate
 
 if TYPE_CHECKING:
     from rules.attribution import Verdict

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from advisor.report.page import bar, heading, measured, saved, setup_line, where
-from advisor.words import measure
+from rules.words import measure
 
 if TYPE_CHECKING:
     from advisor.model import Analysis

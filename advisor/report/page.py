@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from advisor.words import count, duration, percent, plural, rate, size
+from rules.words import count, duration, percent, plural, rate, size
 
 if TYPE_CHECKING:
     from advisor.model import Analysis, Line, Percentiles, SavingModel

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, where
 from advisor.sources.files import InputError
-from advisor.words import measure
+from rules.words import measure
 
 if TYPE_CHECKING:
     from pathlib import Path

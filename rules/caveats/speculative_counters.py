@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.rule import Caveat
+from rules.words import percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -38,7 +39,7 @@ def check(m: Measures) -> Caveat | None:
         return None
     known = drafted.drop_nulls("accepted_tokens")
     proposed, accepted = int(known["draft_tokens"].sum()), int(known["accepted_tokens"].sum())
-    share = f" ({100 * accepted / proposed:.0f} % of {proposed:,} draft tokens accepted)" if proposed else ""
+    share = f" ({percent(accepted / proposed)} of {proposed:,} draft tokens accepted)" if proposed else ""
     return Caveat(
         ID,
         f"{drafted.height} of {m.generations.height} requests used speculation{share}: generated tokens "

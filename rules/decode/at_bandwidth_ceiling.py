@@ -31,6 +31,7 @@ from rules.decoding import REACHED_LEAST, REACHED_MOST
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import decode_scaled, output_capped
+from rules.words import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ def check(m: Measures) -> Answer:
     if d.split:
         return NotApplicable("the weights are read from two memories")
     if share < SHARE:
-        return NotApplicable(f"generating takes {100 * share:.0f} % of the time")
+        return NotApplicable(f"generating takes {percent(share)} of the time")
     if not d.alone.height:
         return CannotTell("no long enough answer was generated alone")
     speed = d.health if d.fitted else d.reached
@@ -83,7 +84,7 @@ def check(m: Measures) -> Answer:
     limit = "what the memory allows" if d.fitted else "the memory's bandwidth on paper"
     return RULE.finding(
         confidence=Confidence.LIKELY if d.fitted or speed >= USUAL_REACH else Confidence.POSSIBLE,
-        title=f"Decode runs at {100 * min(speed, 1.0):.0f} % of {limit}",
+        title=f"Decode runs at {percent(min(speed, 1.0))} of {limit}",
         why=_why(m),
         evidence=tuple(_evidence(m)),
         requests=d.alone.height,

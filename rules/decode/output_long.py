@@ -29,6 +29,7 @@ import polars as pl
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import output_capped
+from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -58,7 +59,7 @@ def check(m: Measures) -> Answer:
         return CannotTell("output tokens and decode time of the same request are not logged")
     share = m.share(Phase.DECODE)
     if share < SHARE:
-        return NotApplicable(f"generating takes {100 * share:.0f} % of the time")
+        return NotApplicable(f"generating takes {percent(share)} of the time")
     if answer < LONG_TOKENS:
         return NotApplicable(f"the median answer has {answer:,.0f} tokens")
     if reason := m.decoding.slowed_by:
@@ -70,9 +71,9 @@ def check(m: Measures) -> Answer:
         return NotApplicable("too little time to matter")
     return RULE.finding(
         confidence=Confidence.LIKELY,
-        why=f"Generating takes {rows['decode_ms'].sum() / 1000:,.0f} s of {m.wall_ms / 1000:,.0f} s, because "
+        why=f"Generating takes {duration(float(rows['decode_ms'].sum()))} of {duration(m.wall_ms)}, because "
         f"the median answer has {answer:,.0f} tokens. At most {CAP_TOKENS} tokens an answer would save "
-        f"{saving.ms / 1000:,.0f} s, if nobody needs the rest.",
+        f"{duration(saving.ms)}, if nobody needs the rest.",
         evidence=(
             m.evidence("share of all request time", round(share, 4), "share"),
             m.evidence("answer, median", answer, "tokens", rows=capped),

@@ -30,6 +30,7 @@ from rules.physics.decode import decode_constants, quantisation_saving_ms_per_to
 from rules.physics.quant import quant_name
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import decode_scaled
+from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -61,7 +62,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable(f"{name} is small already; fewer bits gain little and cost quality")
     share = m.share(Phase.DECODE)
     if share < SHARE:
-        return NotApplicable(f"generating takes {100 * share:.0f} % of the time")
+        return NotApplicable(f"generating takes {percent(share)} of the time")
     if d.slowed_by:
         return NotApplicable(f"{d.slowed_by}, and that comes first")
     now, ratio = m.ms_per_token, d.shrink(TARGET)
@@ -78,8 +79,8 @@ def check(m: Measures) -> Answer:
     about = "at most " if saved_ms is None else "about "
     return RULE.finding(
         confidence=Confidence.LIKELY,
-        why=f"Generating takes {rows['decode_ms'].sum() / 1000:,.0f} s of {m.wall_ms / 1000:,.0f} s, and "
-        f"each token reads all weights as {name}. {TARGET} has {100 * ratio:.0f} % of the bytes and would "
+        why=f"Generating takes {duration(float(rows['decode_ms'].sum()))} of {duration(m.wall_ms)}, and "
+        f"each token reads all weights as {name}. {TARGET} has {percent(ratio)} of the bytes and would "
         f"take {about}{now * (1 - factor):,.1f} ms off the {now:,.1f} ms a token.",
         evidence=(
             m.stated("quantization", "quantization"),

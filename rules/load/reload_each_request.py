@@ -33,6 +33,7 @@ import polars as pl
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, Evidence, LineRef, NotApplicable, Phase, Rule
 from rules.savings import loads_avoided
+from rules.words import duration
 
 if TYPE_CHECKING:
     from parsers.setup import Setup
@@ -78,10 +79,10 @@ def check(m: Measures) -> Answer:
     known = again["gap_ms"].count() == again["model"].count() == again.height
     likely = Confidence.LIKELY if known else Confidence.POSSIBLE
     change = loads_avoided(rows.filter(pl.col("kind") == "generation")["again"].cast(pl.Float64).to_numpy())
-    after = "after pauses that are not logged" if gap_ms is None else f"{gap_ms / 1000:,.0f} s after the last"
+    after = "after pauses that are not logged" if gap_ms is None else f"{duration(gap_ms)} after the last"
     return RULE.finding(
         confidence=Confidence.CERTAIN if named else likely,
-        why=f"{again.height} of {rows.height} requests loaded the model again, {each_ms / 1000:,.1f} s each, "
+        why=f"{again.height} of {rows.height} requests loaded the model again, {duration(each_ms)} each, "
         f"{after}.{_differences(changed)}",
         evidence=(
             m.evidence("loads after a request to the same model", again.height, "requests", rows=again),
@@ -142,7 +143,7 @@ def _from_starts(m: Measures, changed: list[tuple[Setup, Setup]]) -> Answer:
     return RULE.finding(
         confidence=Confidence.LIKELY,
         why=f"One model was started {len(changed) + 1} times in a row"
-        + (f", {load_ms / 1000:,.0f} s of loading." if load_ms else ".")
+        + (f", {duration(load_ms)} of loading." if load_ms else ".")
         + _differences(changed),
         evidence=(m.evidence("loads", loads.height, rows=loads), *_evidence(changed)),
         requests=len(changed),

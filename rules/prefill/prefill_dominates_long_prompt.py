@@ -45,6 +45,7 @@ from rules.prompts import (
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import prefix_reused
 from rules.sessions import REQUEST, growing, reprocessed
+from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -73,12 +74,12 @@ def check(m: Measures) -> Answer:
     told = told.join(reprocessed(m.events), on=REQUEST, how="anti")
     share = float(told["prefill_ms"].sum()) / m.wall_ms if m.wall_ms else 0.0
     if share < SHARE:
-        return NotApplicable(f"reading prompts takes {share:.0%} of the time")
+        return NotApplicable(f"reading prompts takes {percent(share)} of the time")
     if _median(told, "prompt") < LONG_TOKENS:
         return NotApplicable("most prompts are short")
     cached = cached_share(told)
     if cached is not None and cached >= CACHED_SHARE:
-        return NotApplicable(f"{cached:.0%} of a prompt comes from the cache")
+        return NotApplicable(f"{percent(cached)} of a prompt comes from the cache")
     rows = long_prompts(told)
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):
@@ -91,8 +92,8 @@ def check(m: Measures) -> Answer:
     change = fewer_chunks(m.turns, rows)
     return RULE.finding(
         confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
-        why=f"{prefill_ms / 1000:,.0f} s of {m.wall_ms / 1000:,.0f} s go into reading prompts: "
-        f"{prompt:,.0f} tokens and {each_ms / 1000:,.1f} s before the first token of a typical one. If that "
+        why=f"{duration(prefill_ms)} of {duration(m.wall_ms)} go into reading prompts: "
+        f"{prompt:,.0f} tokens and {duration(each_ms)} before the first token of a typical one. If that "
         f"is {CHUNKS} retrieved chunks behind a fixed part, {KEPT_CHUNKS} of them make {left:,.0f} tokens.",
         evidence=(
             *_evidence(m, rows, cached),
@@ -121,7 +122,7 @@ def _conversation(m: Measures, rows: pl.DataFrame) -> Answer:
     change = prefix_reused(reusable * REUSED)
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{float(rows['prefill_ms'].sum()) / 1000:,.0f} s of {m.wall_ms / 1000:,.0f} s go into reading "
+        why=f"{duration(float(rows['prefill_ms'].sum()))} of {duration(m.wall_ms)} go into reading "
         "prompts that grow turn by turn. The log does not say what came from the cache; if nothing did, each "
         "turn reads the whole history again.",
         evidence=_evidence(m, rows, None),

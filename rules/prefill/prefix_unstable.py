@@ -35,6 +35,7 @@ from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import prefix_reused
 from rules.sessions import REQUEST, STEPS, growing, in_place, reprocessed
+from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -76,7 +77,7 @@ def check(m: Measures) -> Answer:
     missed = turns.filter(pl.col("cached_tokens") < REUSED_SHARE * pl.col("reusable"))
     reused = median(turns.select(pl.col("cached_tokens") / pl.col("reusable"))) or 0.0
     if reused >= REUSED_SHARE:
-        return NotApplicable(f"{reused:.0%} of what a turn could reuse comes from the cache")
+        return NotApplicable(f"{percent(reused)} of what a turn could reuse comes from the cache")
     prefill_ms = float(missed["prefill_ms"].sum())
     if not m.worth(prefill_ms, missed.height):
         return NotApplicable("too little time to matter")
@@ -89,7 +90,7 @@ def check(m: Measures) -> Answer:
     return RULE.finding(
         confidence=Confidence.POSSIBLE if never else Confidence.LIKELY,
         why=f"{missed.height} turns of a growing conversation found {parts:,.0f} tokens in the cache where "
-        f"{reusable:,.0f} could have been, and spent {prefill_ms / 1000:,.0f} s reading the history again. "
+        f"{reusable:,.0f} could have been, and spent {duration(prefill_ms)} reading the history again. "
         + _where(parts, never=never),
         evidence=(
             m.evidence("from the cache, median turn", parts, "tokens", rows=missed),

@@ -33,6 +33,7 @@ from rules.prefill import prefill_dominates_long_prompt
 from rules.prompts import CHUNKS, KEPT_CHUNKS, cached_share, equally_long, fewer_chunks, long_prompts
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule
 from rules.sessions import growing
+from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -71,7 +72,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("the answers are long for their prompts")
     cached = cached_share(rows)
     if cached is not None and cached >= CACHED_SHARE:
-        return NotApplicable(f"{cached:.0%} of a prompt comes from the cache")
+        return NotApplicable(f"{percent(cached)} of a prompt comes from the cache")
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):
         return NotApplicable("too little time to matter")
@@ -82,7 +83,7 @@ def check(m: Measures) -> Answer:
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
         why=f"{rows.height} prompts of about {prompt:,.0f} tokens, all equally long, get answers of "
-        f"{answer:.0%} of their length, and reading them takes {prefill_ms / 1000:,.0f} s. If each holds "
+        f"{percent(answer)} of their length, and reading them takes {duration(prefill_ms)}. If each holds "
         f"{CHUNKS} retrieved chunks, {KEPT_CHUNKS} may do.",
         evidence=(
             m.evidence("prompt, median", prompt, "tokens", rows=rows),

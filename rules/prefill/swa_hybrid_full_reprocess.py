@@ -34,6 +34,7 @@ from rules.measures import median
 from rules.rule import Confidence, NotApplicable, Phase, Rule
 from rules.savings import prefix_reused
 from rules.sessions import REQUEST, in_place, reprocessed
+from rules.words import duration
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -70,7 +71,7 @@ def check(m: Measures) -> Answer:
     return RULE.finding(
         confidence=Confidence.CERTAIN,
         why=f"The engine says so {said.height} times. {again.height} of these requests continued what their "
-        f"slot held, {reusable:,.0f} tokens in the median, and read it again: {prefill_ms / 1000:,.0f} s.",
+        f"slot held, {reusable:,.0f} tokens in the median, and read it again: {duration(prefill_ms)}.",
         evidence=(
             m.evidence("lines that say so", said.height, rows=said),
             m.evidence("tokens the slot held, median", reusable, "tokens", rows=again),

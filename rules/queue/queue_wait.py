@@ -35,6 +35,7 @@ from rules.attribution import busy_windows
 from rules.measures import FEW, median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import queue_scaled
+from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -77,7 +78,7 @@ def _logged(m: Measures) -> Answer:
     rows = m.generations.drop_nulls("queue_ms")
     share, slow_ms = m.share(Phase.QUEUE), float(rows["queue_ms"].quantile(SLOWEST) or 0.0)
     if share < SHARE and slow_ms < SLOW_MS:
-        return NotApplicable(f"waiting takes {share:.0%} of the time")
+        return NotApplicable(f"waiting takes {percent(share)} of the time")
     waited = rows.filter(pl.col("queue_ms") > 0)
     queue_ms = float(waited["queue_ms"].sum())
     if not m.worth(queue_ms, waited.height):
@@ -85,8 +86,8 @@ def _logged(m: Measures) -> Answer:
     change = queue_scaled(0.5)
     return RULE.finding(
         confidence=Confidence.LIKELY,
-        why=f"Requests waited {queue_ms / 1000:,.0f} s of {m.wall_ms / 1000:,.0f} s for a slot, one in "
-        f"twenty for {slow_ms / 1000:,.1f} s or more.",
+        why=f"Requests waited {duration(queue_ms)} of {duration(m.wall_ms)} for a slot, one in "
+        f"twenty for {duration(slow_ms)} or more.",
         evidence=(
             m.evidence("waiting, of all request time", round(share, 4), "share"),
             m.evidence("wait, median", median(rows.select("queue_ms")), "ms"),
@@ -115,7 +116,7 @@ def _windows(m: Measures) -> Answer:
         why=f"In {waiting.height} of {busy.height} busy windows requests were waiting, up to {peak}, "
         f"with at most {running} running"
         + (f" of {cap} allowed" if cap else "")
-        + (f"; the KV cache was {kv_usage:.0%} full." if kv_usage is not None else "."),
+        + (f"; the KV cache was {percent(kv_usage)} full." if kv_usage is not None else "."),
         evidence=(
             m.evidence("busy windows with requests waiting", round(waiting.height / busy.height, 4), "share"),
             m.evidence("most waiting", peak, "requests", rows=waiting.sort("waiting", descending=True)),
@@ -151,7 +152,7 @@ def _inferred(m: Measures) -> Answer:
     if blocked:
         why.append(
             f"{held.height} cancelled request{'' if held.height == 1 else 's'} held a slot for "
-            f"{held_ms / 1000:,.1f} s after the client had left, since a cancel is seen only between "
+            f"{duration(held_ms)} after the client had left, since a cancel is seen only between "
             "batches; whoever came then had to wait."
         )
     return RULE.finding(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import words
+from rules import words
 
 
 @pytest.mark.parametrize(
