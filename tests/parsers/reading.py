@@ -15,6 +15,22 @@ if TYPE_CHECKING:
     from parsers.records import Row
     from parsers.setup import Setup
 
+TIMED = (
+    "slot print_timing: id  0 | task 7 | ",
+    "prompt eval time =     100.00 ms /    50 tokens (    2.00 ms per token,   500.00 tokens per second)",
+    "       eval time =      90.00 ms /    10 tokens (    9.00 ms per token,   111.11 tokens per second)",
+    "      total time =     190.00 ms /    60 tokens",
+)
+QUOTED = (
+    "slot launch_slot_: id  0 | task 7 | processing task",
+    *TIMED,
+    "slot      release: id  0 | task 7 | stop processing: n_tokens = 59, truncated = 0",
+    "slot print_timing: id  0 | task 8 | prompt eval time =     100.00 ms /    50 tokens (    2.00 ms per",
+    "slot print_timing: id  0 | task 8 |        eval time =     100.00 ms /    50 tokens (    2.00 ms per",
+    "slot print_timing: id  0 | task 8 |       total time =     200.00 ms /   100 tokens",
+)
+"""A log of one request, and timing lines of another as they are printed since b9230."""
+
 TIMES = ("started_at", "finished_at", "time")
 
 
