@@ -114,11 +114,17 @@ def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], s
 
 
 def _main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Setup]) -> Setup:
-    """The setup of the process that served most rows; the last one where none served any."""
+    """The setup of the process that served most rows.
+
+    A log that begins in the middle has no header; then another process of the same engine stands in for it,
+    as when a rotated log is read file by file.
+    """
     for frame in (requests, intervals):
         if frame.height:
-            run: int = frame.group_by("run").len().sort("len", "run").row(-1)[0]
-            return setups[run]
+            served = frame.group_by("run").len().sort("len", "run", descending=True)["run"]
+            most: Setup = setups[served[0]]
+            told = [s for s in (*(setups[run] for run in served), *reversed(setups)) if s.origin]
+            return next((s for s in told if s.engine == most.engine), most)
     return next((s for s in reversed(setups) if not s.is_empty), Setup())
 
 

@@ -17,16 +17,18 @@ _CONTROL = re.compile(
 _SECRETS = re.compile(
     r"\b(?:sk|pk|rk)[-_][-_A-Za-z0-9]{12,}"
     r"|\b(?:xox[abeprs]|glpat|nvapi)-[-_A-Za-z0-9]{12,}"
-    r"|\b(?:hf|gh[oprsu]|github_pat)_[_A-Za-z0-9]{12,}"
+    r"|\b(?:hf|gh[oprsu]|github_pat|dckr_pat|npm)_[-_A-Za-z0-9]{12,}"
+    r"|\bAIza[-_A-Za-z0-9]{20,}"
     r"|\bAKIA[A-Z0-9]{16}\b"
     r"|\beyJ[-_A-Za-z0-9]+\.[-_A-Za-z0-9.]+"
     r"|(?i:\bbearer\s+)\S+"
-    r"|(?i:(?<![a-z])(?:api[-_]?key|token|password|secret)['\"]?\s*[=:]\s*)(?![\d.,]+(?:\s|$))\S+"
+    r"|(?i:(?<![a-z])(?:api[-_]?key|token|password|secret)[_a-z]*['\"]?\s*[=:]\s*)(?![\d.,]+(?:\s|$))\S+"
+    r"|(?i:(?:--(?:[a-z]+-)*(?:key|token|secret)|(?:--)?password)\s+)\S+"
     r"|(?<=://)[^/\s@]+@"
     r"|\b[\w.+-]+@[\w-]+\.[\w.]+\b"
 )
 _HOME = re.compile(
-    r"(?:/home/|/Users/|(?i:[a-z]:[/\\]+users[/\\]+))"
+    r"(?:/home/|/(?:run/)?media/|(?i:/(?:[\w.-]+/)*users/|[a-z]:[/\\]+users[/\\]+|\\\\[\w.$-]+\\users\\))"
     r"(?:[^/\\\s]+(?: [^/\\\s]+){1,3}(?=[/\\])|[^/\\\s]+)"
 )
 _MASK = "[redacted]"

@@ -228,7 +228,7 @@ class _Zstd(io.RawIOBase):
 
 def _is_binary(block: bytes) -> bool:
     """Many control bytes; the hole that a truncated rotated log begins with does not count."""
-    head = block[:_SNIFF].lstrip(b"\x00")
+    head = block.lstrip(b"\x00")
     if block.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
     controls = len(head) - len(head.translate(None, _CONTROLS))

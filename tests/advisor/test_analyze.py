@@ -24,6 +24,8 @@ from tests.advisor.helpers import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from syrupy.assertion import SnapshotAssertion
 
 CHAT, SLOTS, VLLM = "llama-server-chat.log", "llama-server-four-slots.log", "vllm.log"
@@ -264,3 +266,16 @@ def test_filters_that_leave_nothing_are_told() -> None:
 def test_a_slot_of_its_own() -> None:
     data = analysis(SLOTS, "--slot", "3")
     assert 0 < data["summary"]["requests"] < 12
+
+
+def test_a_rotated_log_without_header_borrows_it(tmp_path: Path) -> None:
+    """The second half says nothing of model and devices; both halves together say what the whole does."""
+    whole = (SAMPLES / "llama-server-chat.log").read_bytes()
+    cut = whole.index(b"\n", len(whole) // 2) + 1
+    (tmp_path / "a.log").write_bytes(whole[:cut])
+    (tmp_path / "b.log").write_bytes(whole[cut:])
+    halves = json.loads(phasewise("a.log", "b.log", "--format", "json", cwd=tmp_path).out)
+    alone = json.loads(phasewise("b.log", "--format", "json", cwd=tmp_path).out)
+    assert halves["setup"]["quantization"] == "Q4_1"
+    assert "cpu-only" in {finding["rule"] for finding in halves["findings"]}
+    assert alone["setup"]["quantization"] is None

@@ -29,6 +29,14 @@ EVIL = (
     "{0} {{ 7*7 }} {% raw %} \u202egnp\u2066\u200f\u061c\u2028\U000e0041 :smile: %s $(rm)"
 )
 SECRETS = {
+    "AIzaSyA-1234567890abcdefghijklmnop": "AIzaSy",
+    "--api-key HUSH99": "HUSH99",
+    "AWS_SECRET_ACCESS_KEY=abc/def": "abc/def",
+    "dckr_pat_abcdefghijklmn": "dckr_pat",
+    "npm_abcdefghijklmnop": "npm_abc",
+    r"\\host\Users\jane\x.log": "jane",
+    "/data/users/jane/x.log": "jane",
+    "/media/jane/usb/x.log": "jane",
     "sk-proj-abcdefghijklmnop1234": "sk-proj",
     "hf_AbCdEfGhIjKlMnOpQrSt": "hf_",
     "ghp_0123456789abcdef0123": "ghp_",
