@@ -10,15 +10,13 @@ from advisor.filters import Filters, redacted
 from advisor.model import (
     Analysis,
     CaveatModel,
-    EvidenceModel,
     FindingModel,
-    FixModel,
-    Line,
     Percentiles,
     Phases,
     Rate,
     SavingModel,
     Summary,
+    UnansweredModel,
     VerdictModel,
 )
 from advisor.sentences import verdict_sentence
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from advisor.reading import Reading
-    from rules.rule import Caveat, Finding, Saving
+    from rules.rule import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,9 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     measures = measure(reading, options)
     rows = measures.requests.height + measures.intervals.height
     read = reading.tables.requests.height + reading.tables.intervals.height
-    findings, caveats = ask(measures)
-    findings = rank(findings, measures)
+    answers = ask(measures)
+    findings = rank(answers.findings, measures)
+    together = combined(findings, measures)
     decided = _verdict(measures)
     healthy = _healthy(measures, findings, decided)
     name = redact.private if options.redact else redact.clean
@@ -78,9 +77,10 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
             if rows or not read
             else f"None of the {plural(read, 'row')} of this log passes the filters.",
         ),
-        findings=[_finding(f) for f in findings],
-        combined_saving=_saving(combined(findings, measures)),
-        caveats=_caveats(caveats),
+        findings=[FindingModel.model_validate(f) for f in findings],
+        combined_saving=None if together is None else SavingModel.model_validate(together),
+        unanswered=[UnansweredModel(rule=r, reason=why) for r, why in answers.unanswered.items()],
+        caveats=[CaveatModel.model_validate(c) for c in answers.caveats],
     )
 
 
@@ -194,38 +194,3 @@ def _percentiles(values: pl.Series) -> Percentiles:
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:
     return None if value is None else round(value, digits)
-
-
-def _finding(f: Finding) -> FindingModel:
-    return FindingModel(
-        rule=f.rule,
-        phase=f.phase,
-        confidence=f.confidence,
-        title=f.title,
-        why=f.why,
-        evidence=[
-            EvidenceModel(
-                label=e.label,
-                value=e.value,
-                unit=e.unit,
-                lines=[Line(source=ref.source, line=ref.line) for ref in e.lines],
-            )
-            for e in f.evidence
-        ],
-        requests=f.requests,
-        saving=_saving(f.saving),
-        fixes=[FixModel(title=x.title, apply=x.apply, where=x.where, cost=x.cost) for x in f.fixes],
-        wont_help=list(f.wont_help),
-        verify=f.verify,
-        sources=list(f.sources),
-    )
-
-
-def _saving(saving: Saving | None) -> SavingModel | None:
-    if saving is None:
-        return None
-    return SavingModel(ms=saving.ms, share=saving.share, bound=saving.bound)
-
-
-def _caveats(caveats: list[Caveat]) -> list[CaveatModel]:
-    return [CaveatModel(id=c.id, text=c.text) for c in caveats]

@@ -14,7 +14,7 @@ import typer
 
 from advisor import __version__
 from advisor.command import BAD_USAGE, OK, discard_output, end, fail, options, read, require, writes_unicode
-from advisor.sources.files import InputError
+from advisor.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

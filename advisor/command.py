@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from advisor.errors import InputError, UnrecognisedError
 from advisor.redact import clean
-from advisor.sources.files import STDIN, InputError, UnrecognisedError, expand
+from advisor.sources.files import STDIN, expand
 from rules.words import plural
 
 if TYPE_CHECKING:

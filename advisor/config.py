@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.sources.files import InputError
+from advisor.errors import InputError
 from rules.measures import Machine
 
 if TYPE_CHECKING:

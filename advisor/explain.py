@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from advisor.sources.files import InputError
+from advisor.errors import InputError
 
 _LOGS = {
     "darwin": {"ollama": "~/.ollama/logs/server.log", "lmstudio": "~/.lmstudio/server-logs"},

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import polars as pl
 
-from advisor.sources.files import STDIN, InputError
+from advisor.errors import InputError
+from advisor.sources.files import STDIN
 from parsers.records import TABLES, columns
 
 if TYPE_CHECKING:

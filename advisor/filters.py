@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from advisor.sources.files import InputError
+from advisor.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

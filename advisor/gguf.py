@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.sources.files import InputError
+from advisor.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path

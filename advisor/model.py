@@ -15,7 +15,7 @@ SCHEMA = "phasewise.analysis/1"
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class Source(_Model):
@@ -141,6 +141,13 @@ class FindingModel(_Model):
     sources: list[str]
 
 
+class UnansweredModel(_Model):
+    """A rule that could not tell, and what it lacked."""
+
+    rule: str
+    reason: str
+
+
 class CaveatModel(_Model):
     """What the numbers can't be used for, or what the log can't tell."""
 
@@ -159,11 +166,14 @@ class Analysis(_Model):
     verdict: VerdictModel
     findings: list[FindingModel]
     combined_saving: SavingModel | None
+    unanswered: list[UnansweredModel]
     caveats: list[CaveatModel]
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", populate_by_name=True, json_schema_serialization_defaults_required=True
+    )
 
 
 def json_schema() -> dict[str, object]:
     """JSON Schema of the analysis."""
-    return Analysis.model_json_schema(by_alias=True)
+    return Analysis.model_json_schema(by_alias=True, mode="serialization")

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from advisor.errors import InputError, UnrecognisedError
 from advisor.model import Source
 from advisor.redact import printable
-from advisor.sources.files import STDIN, Input, InputError, UnrecognisedError, blocks, expand
+from advisor.sources.files import STDIN, Input, blocks, expand
 from parsers import FORMATS, Stream, Tables
 from parsers.formats.base import Counts
 from rules.words import plural

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from rules.rule import Caveat, Finding, Rule
+from rules.rule import CannotTell, Caveat, Finding, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,10 +64,19 @@ def _modules(package: str) -> Iterator[ModuleType]:
         yield import_module(f"{package}.{info.name}")
 
 
-def ask(measures: Measures) -> tuple[list[Finding], list[Caveat]]:
+class Answers(NamedTuple):
+    """What the rules and caveats said: findings, caveats, and by rule why one could not tell."""
+
+    findings: list[Finding]
+    caveats: list[Caveat]
+    unanswered: dict[str, str]
+
+
+def ask(measures: Measures) -> Answers:
     """Ask every rule and caveat about these measures."""
     findings: list[Finding] = []
     caveats: list[Caveat] = []
+    unanswered: dict[str, str] = {}
     for loaded in all_rules():
         if loaded.rule.engines and measures.engine not in loaded.rule.engines:
             continue
@@ -78,6 +87,8 @@ def ask(measures: Measures) -> tuple[list[Finding], list[Caveat]]:
             continue
         if isinstance(answer, Finding):
             findings.append(answer)
+        elif isinstance(answer, CannotTell):
+            unanswered[loaded.rule.id] = answer.reason
     for caveat in all_caveats():
         try:
             said = caveat.check(measures)
@@ -86,7 +97,7 @@ def ask(measures: Measures) -> tuple[list[Finding], list[Caveat]]:
             continue
         if said is not None:
             caveats.append(said)
-    return findings, caveats
+    return Answers(findings, caveats, unanswered)
 
 
 def _crashed(name: str, error: Exception) -> Caveat:

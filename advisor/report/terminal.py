@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from advisor.errors import InputError
 from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, where
-from advisor.sources.files import InputError
 from rules.words import measure
 
 if TYPE_CHECKING:
@@ -98,9 +98,12 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
         blocks += [Text(), _title("What was measured")]
         blocks += [_indented(_table(rows))] if rows else []
         blocks += [_indented(Text(setup))] if setup else []
-    if analysis.caveats:
+    untold = [c.text for c in analysis.caveats]
+    if everything:
+        untold += [f"{u.rule}: {u.reason}." for u in analysis.unanswered]
+    if untold:
         blocks += [Text(), _title("What this can't tell")]
-        blocks += [_indented(_hanging("- ", c.text)) for c in analysis.caveats]
+        blocks += [_indented(_hanging("- ", text)) for text in untold]
     return blocks
 
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import zstandard
 
+from advisor.errors import InputError, UnrecognisedError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -28,14 +30,6 @@ _ZSTD_STEP = 8192
 _LONG = 80
 _CONTROLS, _BINARY_SHARE = bytes(set(range(32)) - set(b"\b\t\n\f\r\x1b")), 0.05
 _BROKEN = (EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)
-
-
-class InputError(Exception):
-    """An input can't be read or used; the message is one clear sentence."""
-
-
-class UnrecognisedError(InputError):
-    """The input can be read, but holds no log; the reader completes the sentence with what it tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,1 @@
 """Rules about reading the prompt: one file each."""
-
-"""Rules about reading the prompt: one file each."""
-
-"""Rules about reading the prompt: one file each."""

@@ -18,8 +18,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.errors import InputError, UnrecognisedError
 from advisor.reading import read
-from advisor.sources.files import Input, InputError, UnrecognisedError, blocks, expand
+from advisor.sources.files import Input, blocks, expand
 from tests.advisor.helpers import SAMPLES, Asked, environment, prefixed
 
 if TYPE_CHECKING:

@@ -1,0 +1,11 @@
+"""Errors that are sentences: the command prints them and nothing else."""
+
+from __future__ import annotations
+
+
+class InputError(Exception):
+    """An input can't be read or used; the message is one clear sentence."""
+
+
+class UnrecognisedError(InputError):
+    """The input can be read, but holds no log; the reader completes the sentence with what it tried."""
