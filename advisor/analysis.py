@@ -6,33 +6,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from advisor import redact
+from advisor.diagnosis import Diagnosis, diagnose, main_setup
 from advisor.filters import Filters, redacted
 from advisor.model import (
     Analysis,
     CaveatModel,
     FindingModel,
-    Percentiles,
-    Phases,
-    Rate,
     SavingModel,
-    Summary,
     UnansweredModel,
     VerdictModel,
 )
 from advisor.sentences import verdict_sentence
+from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
 from rules.attribution import Verdict, interval_verdict, verdict
-from rules.catalogue import ask
 from rules.measures import FEW, Machine, Measures
-from rules.ranking import combined, rank
 from rules.rule import Confidence
 from rules.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import polars as pl
 
     from advisor.reading import Reading
     from rules.rule import Finding
@@ -58,29 +52,27 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     measures = measure(reading, options)
     rows = measures.requests.height + measures.intervals.height
     read = reading.tables.requests.height + reading.tables.intervals.height
-    answers = ask(measures)
-    findings = rank(answers.findings, measures)
-    together = combined(findings, measures)
+    nothing_passes = bool(read and not rows)
+    diagnosis = Diagnosis([], None, {}, []) if nothing_passes else diagnose(measures)
     decided = _verdict(measures)
-    healthy = _healthy(measures, findings, decided)
+    healthy = _healthy(measures, diagnosis.findings, decided)
+    sentence = verdict_sentence(measures, decided, healthy)
+    if nothing_passes:
+        sentence = f"None of the {plural(read, 'row')} of this log passes the filters."
+    together = diagnosis.combined
     name = redact.private if options.redact else redact.clean
     return Analysis(
         sources=[s.model_copy(update={"path": name(s.path)}) for s in reading.sources],
         setups=[s for s in measures.setups if not s.is_empty],
         setup=measures.setup,
-        summary=_summary(measures),
+        summary=summarise(measures),
         verdict=VerdictModel(
-            phase=decided.phase,
-            share=_rounded(decided.share),
-            healthy=healthy,
-            sentence=verdict_sentence(measures, decided, healthy)
-            if rows or not read
-            else f"None of the {plural(read, 'row')} of this log passes the filters.",
+            phase=decided.phase, share=rounded(decided.share), healthy=healthy, sentence=sentence
         ),
-        findings=[FindingModel.model_validate(f) for f in findings],
+        findings=[FindingModel.model_validate(f) for f in diagnosis.findings],
         combined_saving=None if together is None else SavingModel.model_validate(together),
-        unanswered=[UnansweredModel(rule=r, reason=why) for r, why in answers.unanswered.items()],
-        caveats=[CaveatModel.model_validate(c) for c in answers.caveats],
+        unanswered=[UnansweredModel(rule=r, reason=why) for r, why in diagnosis.unanswered.items()],
+        caveats=[CaveatModel.model_validate(c) for c in diagnosis.caveats],
     )
 
 
@@ -95,7 +87,7 @@ def measure(reading: Reading, options: Options) -> Measures:
         redacted(frame, text, model) for frame in options.filters.apply(reading.tables)
     )
     setups = [_redacted(s, text, model) for s in reading.setups]
-    setup = _main_setup(requests, intervals, setups).model_copy(deep=True)
+    setup = main_setup(requests, intervals, setups).model_copy(deep=True)
     if options.gguf is not None:
         from advisor.gguf import learn_from_gguf
 
@@ -111,21 +103,6 @@ def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], s
         facts["model"] = model(setup.model)
     devices = [d.model_copy(update={"name": text(d.name)}) for d in setup.devices]
     return setup.model_copy(update={**facts, "devices": devices}, deep=True)
-
-
-def _main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Setup]) -> Setup:
-    """The setup of the process that served most rows.
-
-    A log that begins in the middle has no header; then another process of the same engine stands in for it,
-    as when a rotated log is read file by file.
-    """
-    for frame in (requests, intervals):
-        if frame.height:
-            served = frame.group_by("run").len().sort("len", "run", descending=True)["run"]
-            most: Setup = setups[served[0]]
-            told = [s for s in (*(setups[run] for run in served), *reversed(setups)) if s.origin]
-            return next((s for s in told if s.engine == most.engine), most)
-    return next((s for s in reversed(setups) if not s.is_empty), Setup())
 
 
 def _learn_machine(setup: Setup, machine: Machine) -> None:
@@ -157,40 +134,3 @@ def _healthy(m: Measures, findings: list[Finding], decided: Verdict) -> bool | N
     enough = m.valid_decode.height >= FEW or m.valid_prefill.height >= FEW
     as_predicted = any(f.rule == "at-bandwidth-ceiling" for f in findings)
     return True if decided.phase != "unknown" and enough and as_predicted else None
-
-
-def _summary(m: Measures) -> Summary:
-    rows, attributed = m.generations, m.attribution
-    starts = rows["ttft_from"].drop_nulls().unique().to_list()
-    return Summary(
-        requests=rows.height,
-        intervals=m.intervals.height,
-        wall_ms=round(attributed.wall_ms, 3),
-        phase_ms=Phases(**{p: _rounded(ms, 3) for p, ms in attributed.phase_ms.items()}),
-        phase_share=Phases(**{p: _rounded(share) for p, share in attributed.phase_share.items()}),
-        ttft_ms=_percentiles(rows["ttft_ms"]),
-        ttft_from=starts[0] if len(starts) == 1 else None,
-        tpot_ms=_percentiles(m.valid_decode["decode_ms"] / m.valid_decode["decode_steps"]),
-        total_ms=_percentiles(rows["total_ms"]),
-        prefill_tok_s=Rate(n=m.valid_prefill.height, p50=_rounded(m.prefill_tok_s, 2)),
-        decode_tok_s=Rate(n=m.valid_decode.height, p50=_rounded(m.decode_tok_s, 2)),
-        cached_share=_rounded(m.cached_share),
-        prompt_tokens=_percentiles(rows["prompt_tokens"]),
-        output_tokens=_percentiles(rows["output_tokens"]),
-        concurrency=m.concurrency,
-    )
-
-
-def _percentiles(values: pl.Series) -> Percentiles:
-    known = values.drop_nulls()
-    if not known.len():
-        return Percentiles()
-
-    def at(q: float) -> float | None:
-        return _rounded(known.quantile(q, interpolation="linear"), 3)
-
-    return Percentiles(n=known.len(), p50=at(0.5), p90=at(0.9), p95=at(0.95), p99=at(0.99), max=at(1.0))
-
-
-def _rounded(value: float | None, digits: int = 4) -> float | None:
-    return None if value is None else round(value, digits)

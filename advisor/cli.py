@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from advisor import __version__
-from advisor.command import BAD_USAGE, OK, discard_output, end, fail, options, read, require, writes_unicode
+from advisor.command import (
+    BAD_USAGE,
+    OK,
+    discard_output,
+    end,
+    fail,
+    hint_at_other_tables,
+    options,
+    read,
+    require,
+    writes_unicode,
+)
 from advisor.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,6 +163,7 @@ def export(
     reading = read(paths, engine)
     rows = measure(reading, asked)
     write(getattr(rows, table.value), table.value, output, kind)
+    hint_at_other_tables(rows, table.value)
     end(reading, asked)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from advisor.analysis import Options
     from advisor.reading import Reading
+    from rules.measures import Measures
 
 OK, LIMIT_BROKEN, BAD_USAGE, NOTHING_RECOGNISED = 0, 1, 2, 3
 
@@ -82,6 +83,14 @@ def end(reading: Reading, asked: Options) -> None:
         raise typer.Exit(BAD_USAGE)
 
 
+def hint_at_other_tables(rows: Measures, table: str) -> None:
+    """Say where the rows are when the table asked for has none."""
+    sizes = {name: getattr(rows, name).height for name in ("requests", "intervals", "events")}
+    others = [f"{n} {name}: use --table {name}" for name, n in sizes.items() if n]
+    if not sizes[table] and others:
+        warn(f"no {table} in this log, but {'; '.join(others)}.")
+
+
 def options(
     since: str | None = None,
     until: str | None = None,
@@ -105,10 +114,15 @@ def options(
     from advisor.config import machine
     from advisor.filters import Filters
     from rules.measures import Machine
+    from rules.physics.devices import find_device
 
     filters = Filters(_time("--since", since), _time("--until", until), model, slot)
-    given = Machine(device, bandwidth, _size("--vram", vram), _size("--memory", memory), cores, sockets)
-    return Options(filters=filters, machine=machine(given), gguf=gguf, redact=not no_redact)
+    given = machine(
+        Machine(device, bandwidth, _size("--vram", vram), _size("--memory", memory), cores, sockets)
+    )
+    if given.device and given.bandwidth_gb_s is None and find_device(given.device, given.vram_bytes) is None:
+        warn(f"{given.device}: no facts known of this device; give its memory's speed with --bandwidth GB/s.")
+    return Options(filters=filters, machine=given, gguf=gguf, redact=not no_redact)
 
 
 def _size(option: str, text: str | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 
 from advisor.errors import InputError
@@ -28,7 +29,10 @@ def explain(name: str) -> str:
     for caveat in all_caveats():
         if caveat.id == name:
             return f"{name} (caveat)\n\n{caveat.docs}\n"
-    raise InputError(f"{name}: no rule or caveat is called that; `phasewise rules` lists them.")
+    ids = [r.rule.id for r in all_rules()] + [c.id for c in all_caveats()]
+    near = [one for one in ids if name in one] or get_close_matches(name, ids)
+    hint = f"near: {', '.join(near[:3])}" if near else "`phasewise rules` lists them"
+    raise InputError(f"{name}: no rule or caveat is called that; {hint}.")
 
 
 def rules_list() -> str:

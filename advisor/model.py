@@ -62,6 +62,28 @@ class Rate(_Model):
     p50: float | None = None
 
 
+class Steps(_Model):
+    """An engine's steps of one phase; times in ms."""
+
+    phase: str
+    steps: int
+    total_ms: float
+    p50_ms: float | None
+    prefill_tokens: int
+    decode_tokens: int
+
+
+class Windows(_Model):
+    """An engine's windows: how many, and the most of what they saw; the hit rate is the last one printed."""
+
+    windows: int
+    busy: int
+    running_max: int | None
+    waiting_max: int | None
+    kv_usage_max: float | None
+    prefix_hit_rate: float | None
+
+
 class Summary(_Model):
     """What was measured over all generations."""
 
@@ -80,6 +102,8 @@ class Summary(_Model):
     prompt_tokens: Percentiles
     output_tokens: Percentiles
     concurrency: int | None
+    steps: list[Steps]
+    windows: Windows | None
 
 
 class VerdictModel(_Model):

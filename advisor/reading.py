@@ -91,7 +91,7 @@ def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError
     except InputError as error:
         problem = error
     _keep(stream.close(), reading, first_run)
-    if stream.engine is None:
+    if stream.engine is None or (engine is not None and not stream.matched[engine]):
         return problem or UnrecognisedError(_nothing(name, stream))
     reading.setups += stream.setup_of_run
     _add_counts(reading.counts, stream.counts)

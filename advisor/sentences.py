@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rules.attribution import busy_windows
 from rules.measures import FEW
+from rules.physics.reading import outruns_reading
 from rules.words import duration, percent, plural, rate
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ def _where(m: Measures, decided: Verdict) -> str:
         return f"This log can't tell prefill from decode for its {plural(requests, 'request')}{total}."
     if decided.phase == "mixed":
         return _mixed(m)
-    each = f"{duration(m.wall_ms / requests)} a request" if requests > 1 else duration(m.wall_ms)
+    phase_ms = m.attribution.phase_ms[decided.phase] or 0.0
+    a_request = " a request" if requests > 1 else ""
     said = (
-        f"{decided.phase.capitalize()} takes {percent(decided.share)} of the time ({each}): "
+        f"{decided.phase.capitalize()} takes {percent(decided.share)} of the time, "
+        f"{duration(phase_ms / requests)} of {duration(m.wall_ms / requests)}{a_request}: "
         f"{_DOING[decided.phase]}{_speed(m, decided.phase)}."
     )
     return said + _first_token(m)
@@ -49,14 +52,19 @@ def _mixed(m: Measures) -> str:
     shares = sorted(((p, s) for p, s in m.attribution.phase_share.items() if s), key=lambda item: -item[1])
     if shares and shares[0][0] == "other":
         rest = ", ".join(f"{p} {percent(s)}" for p, s in shares[1:])
-        return f"Most of the time, {percent(shares[0][1])}, is in no phase that the log names ({rest})."
+        said = f"Most of the time, {percent(shares[0][1])}, is in no phase that the log names ({rest})."
+        wrong = m.counts.impossible_values
+        return said + (" Much of it is likely prefill, whose time this log gets wrong." if wrong else "")
     return f"No phase leads clearly: {', '.join(f'{p} {percent(s)}' for p, s in shares)}." + _first_token(m)
 
 
 def _speed(m: Measures, phase: str) -> str:
     samples = {"prefill": (m.valid_prefill, m.prefill_tok_s), "decode": (m.valid_decode, m.decode_tok_s)}
     valid, tok_s = samples.get(phase, (None, None))
-    return f" at {rate(tok_s)}" if valid is not None and valid.height >= FEW else ""
+    if valid is None or tok_s is None or valid.height < FEW:
+        return ""
+    fast = ", faster than people read" if phase == "decode" and outruns_reading(tok_s) else ""
+    return f" at {rate(tok_s)}{fast}"
 
 
 def _first_token(m: Measures) -> str:
@@ -64,9 +72,10 @@ def _first_token(m: Measures) -> str:
     if not ttft.len():
         return ""
     p50, p95 = (duration(ttft.quantile(q, interpolation="linear")) for q in (0.5, 0.95))
+    since = "" if m.serial else " once a slot takes the request; waiting before that is not logged"
     if ttft.len() < FEW:
-        return f" The first token comes after {p50}."
-    return f" The first token comes after {p50} at the median, {p95} at p95."
+        return f" The first token comes after {p50}{since}."
+    return f" The first token comes after {p50} at the median, {p95} at p95{since}."
 
 
 def _without_requests(m: Measures, decided: Verdict) -> str:

@@ -6,7 +6,7 @@ through the analysis and are never exported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
@@ -125,6 +125,25 @@ def schema(row_type: type[Row]) -> dict[str, pl.DataType]:
     }
     hints = get_type_hints(row_type)
     return {name: dtypes[_bare(hints[name])] for name in columns(row_type, inside=True)}
+
+
+def columns_page() -> str:
+    """The page that documents the exported columns, `docs/columns.md`."""
+    said = "What `phasewise export --table NAME` writes. `?` marks what may be unknown: then it is null."
+    parts = [f"# Columns\n\n{said}\n"]
+    for table, row_type in TABLES.items():
+        summary = (row_type.__doc__ or "").splitlines()[0]
+        head = f"## {table}\n\n{summary}\n\n| column | type | meaning |\n|---|---|---|"
+        rows = [
+            _columns_row(f, get_type_hints(row_type)) for f in fields(row_type) if not f.metadata["inside"]
+        ]
+        parts.append("\n".join([head, *rows, ""]))
+    return "\n".join(parts)
+
+
+def _columns_row(column: Field[Any], hints: dict[str, Any]) -> str:
+    unknown = "?" if column.default is None else ""
+    return f"| `{column.name}` | {_bare(hints[column.name]).__name__}{unknown} | {column.metadata['doc']} |"
 
 
 def _bare(hint: Any) -> type:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import traceback
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rules.rule import CannotTell, Caveat, Finding, Rule
@@ -101,4 +103,8 @@ def ask(measures: Measures) -> Answers:
 
 
 def _crashed(name: str, error: Exception) -> Caveat:
-    return Caveat("error", f"{name} failed with {type(error).__name__} and said nothing; please report it.")
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    at = f"{Path(last.filename).name}:{last.lineno}"
+    return Caveat(
+        "error", f"{name} failed ({type(error).__name__} at {at}) and said nothing; please report it."
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from advisor.report.page import bar, heading, measured, saved, setup_line, where
+from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, together, where
 from rules.words import measure
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def render(analysis: Analysis, *, unicode: bool = True) -> str:
         legend="   ".join(part.legend for part in parts),
         rows=measured(analysis),
         setup=setup_line(analysis),
+        together=together(analysis),
+        nothing=nothing_to_change(analysis),
         saved=saved,
         where=where,
         measure=measure,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rules.measures import FEW
 from rules.words import count, duration, percent, plural, rate, size
 
 if TYPE_CHECKING:
-    from advisor.model import Analysis, Line, Percentiles, SavingModel
+    from collections.abc import Callable
+
+    from advisor.model import Analysis, Line, Percentiles, SavingModel, Steps, Summary
 
 _VISIBLE = 0.005
 _LOST = ("aborted", "failed", "incomplete")
@@ -64,8 +67,9 @@ def heading(analysis: Analysis) -> str:
     lost = {w: sum(getattr(s, f"{w}_requests") for s in analysis.sources) for w in _LOST}
     read += [f"{number} {what}" for what, number in lost.items() if number]
     if analysis.summary.wall_ms:
-        read.append(duration(analysis.summary.wall_ms))
-    names = analysis.sources[0].path if len(analysis.sources) == 1 else f"{len(analysis.sources)} files"
+        read.append(f"{duration(analysis.summary.wall_ms)} of request time")
+    paths = [s.path for s in analysis.sources]
+    names = f"{len(paths)} files" if len(paths) > 1 else "standard input" if paths == ["-"] else paths[0]
     return f"{names}: {', '.join(read)}"
 
 
@@ -75,11 +79,21 @@ def saved(saving: SavingModel) -> str:
     return f"saves {about} {duration(saving.ms)} ({percent(saving.share)})"
 
 
+def together(analysis: Analysis) -> str:
+    """What the findings' first fixes save together; empty where fewer than two save time."""
+    if analysis.combined_saving is None or sum(f.saving is not None for f in analysis.findings) < 2:
+        return ""
+    return f"The first fix of each together {saved(analysis.combined_saving)}, recomputed, not added up."
+
+
 def nothing_to_change(analysis: Analysis) -> str:
     """What to say in place of advice: that nothing is wrong, or what keeps us from saying so."""
     if analysis.findings or not analysis.summary.requests or analysis.verdict.phase == "unknown":
         return ""
-    looked = f"No rule found anything worth changing in {plural(analysis.summary.requests, 'request')}."
+    requests = analysis.summary.requests
+    if requests < FEW:
+        return f"{plural(requests, 'request')} {'is' if requests == 1 else 'are'} too few to advise on."
+    looked = f"No rule found anything worth changing in {plural(requests, 'request')}."
     if analysis.setup.weights_bytes is not None and not any(d.bandwidth_gb_s for d in analysis.setup.devices):
         looked += " To judge the decode speed itself, give the memory's bandwidth: --bandwidth GB/s."
     return looked
@@ -93,10 +107,10 @@ def where(lines: list[Line]) -> str:
 
 
 def measured(analysis: Analysis) -> list[tuple[str, ...]]:
-    """The table: header first; empty without requests."""
+    """The table: header first; of requests, else of the engine's steps or windows; empty without any."""
     s = analysis.summary
     if not s.requests:
-        return []
+        return _steps(s) or _windows(s)
     start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
     rows = [
         (f"time to first token{start}", *_spread(s.ttft_ms, duration)),
@@ -113,8 +127,30 @@ def measured(analysis: Analysis) -> list[tuple[str, ...]]:
     return [("", "p50", "p95", "max", "n"), *shown] if shown else []
 
 
-def _spread(p: Percentiles, words: object) -> tuple[str, str, str, str]:
-    say = words if callable(words) else str
+def _steps(s: Summary) -> list[tuple[str, ...]]:
+    rows = [
+        (f"{x.phase} steps", count(x.steps), duration(x.total_ms), duration(x.p50_ms), _tokens(x))
+        for x in s.steps
+    ]
+    return [("", "n", "in all", "p50", "tokens"), *rows] if rows else []
+
+
+def _tokens(steps: Steps) -> str:
+    return f"{count(steps.prefill_tokens)} in, {count(steps.decode_tokens)} out"
+
+
+def _windows(s: Summary) -> list[tuple[str, ...]]:
+    if (w := s.windows) is None:
+        return []
+    return [
+        ("windows, busy ones", count(w.windows), count(w.busy), "", ""),
+        ("most running, waiting", count(w.running_max), count(w.waiting_max), "", ""),
+        ("KV cache in use, at most", percent(w.kv_usage_max), "", "", ""),
+        ("prefix cache hits, last", percent(w.prefix_hit_rate), "", "", ""),
+    ]
+
+
+def _spread(p: Percentiles, say: Callable[[float | None], str]) -> tuple[str, str, str, str]:
     return say(p.p50), say(p.p95), say(p.max), count(p.n)
 
 

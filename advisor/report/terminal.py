@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.errors import InputError
-from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, where
+from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, together, where
 from rules.words import measure
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
             blocks += [_finding(number, finding, everything=everything)]
         if rest := len(analysis.findings) - len(shown):
             blocks += [_indented(Text(f"{rest} more with --all."))]
-        if analysis.combined_saving and sum(f.saving is not None for f in shown) > 1:
-            together = saved(analysis.combined_saving)
-            total = f"The first fix of each together {together}, recomputed, not added up."
+        if total := together(analysis):
             blocks += [_indented(Text(total))]
     elif nothing := nothing_to_change(analysis):
         blocks += [Text(), _title("What to change"), _indented(Text(nothing))]
@@ -118,7 +116,7 @@ def _indented(block: RenderableType, left: int = 2) -> Padding:
 def _hanging(mark: str, words: str, style: str = "") -> Table:
     grid = Table.grid(padding=0)
     grid.add_column(no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")
     grid.add_row(Text(mark), Text(words, style=style))
     return grid
 
@@ -156,7 +154,7 @@ def _finding(number: int, finding: FindingModel, *, everything: bool) -> Rendera
     rows += [Text(f"{finding.confidence}; {finding.rule}{_at(_first_lines(finding))}", style="dim")]
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")
     grid.add_row(Text(f"{number}."), Group(*rows))
     return _indented(grid)
 

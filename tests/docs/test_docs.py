@@ -12,6 +12,7 @@ import pytest
 from parsers import Stream, Tables, search
 from parsers.formats import FORMATS
 from parsers.formats.base import Counts, Format, Process
+from parsers.records import columns_page
 from rules.rule import Finding
 from tests.rules.helpers import measures
 
@@ -66,3 +67,8 @@ def test_every_line_of_a_format_has_its_method(fmt: Format) -> None:
     """A name without a method would only be noticed by the first log that holds such a line."""
     reader = fmt.reader(Process("x.log", Counts(), [], [], 2026))
     assert all(callable(getattr(reader, line.name, None)) for line in fmt.lines)
+
+
+def test_the_page_of_columns_is_what_the_records_say() -> None:
+    """Write it anew: python -c "from parsers.records import columns_page as p; print(p(), end='')"."""
+    assert (ROOT / "docs" / "columns.md").read_text("utf-8") == columns_page()

@@ -1,0 +1,83 @@
+"""What was measured, over all generations: phase times, percentiles, rates, and windows or steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from advisor.model import Percentiles, Phases, Rate, Steps, Summary, Windows
+from rules.attribution import busy_windows
+
+if TYPE_CHECKING:
+    from rules.measures import Measures
+
+
+def summarise(m: Measures) -> Summary:
+    """The summary of these measures."""
+    rows, attributed = m.generations, m.attribution
+    starts = rows["ttft_from"].drop_nulls().unique().to_list()
+    return Summary(
+        requests=rows.height,
+        intervals=m.intervals.height,
+        wall_ms=round(attributed.wall_ms, 3),
+        phase_ms=Phases(**{p: rounded(ms, 3) for p, ms in attributed.phase_ms.items()}),
+        phase_share=Phases(**{p: rounded(share) for p, share in attributed.phase_share.items()}),
+        ttft_ms=_percentiles(rows["ttft_ms"]),
+        ttft_from=starts[0] if len(starts) == 1 else None,
+        tpot_ms=_percentiles(m.valid_decode["decode_ms"] / m.valid_decode["decode_steps"]),
+        total_ms=_percentiles(rows["total_ms"]),
+        prefill_tok_s=Rate(n=m.valid_prefill.height, p50=rounded(m.prefill_tok_s, 2)),
+        decode_tok_s=Rate(n=m.valid_decode.height, p50=rounded(m.decode_tok_s, 2)),
+        cached_share=rounded(m.cached_share),
+        prompt_tokens=_percentiles(rows["prompt_tokens"]),
+        output_tokens=_percentiles(rows["output_tokens"]),
+        concurrency=m.concurrency,
+        steps=_steps(m.intervals),
+        windows=_windows(m.intervals),
+    )
+
+
+def _percentiles(values: pl.Series) -> Percentiles:
+    known = values.drop_nulls()
+    if not known.len():
+        return Percentiles()
+
+    def at(q: float) -> float | None:
+        return rounded(known.quantile(q, interpolation="linear"), 3)
+
+    return Percentiles(n=known.len(), p50=at(0.5), p90=at(0.9), p95=at(0.95), p99=at(0.99), max=at(1.0))
+
+
+def rounded(value: float | None, digits: int = 4) -> float | None:
+    """A value rounded; unknown stays ``None``."""
+    return None if value is None else round(value, digits)
+
+
+def _steps(intervals: pl.DataFrame) -> list[Steps]:
+    """The engine's steps by phase, longest first."""
+    steps = intervals.filter(pl.col("kind") == "iteration").drop_nulls("span_ms")
+    by_phase = steps.group_by("phase").agg(
+        pl.len().alias("steps"),
+        pl.col("span_ms").sum().alias("total_ms"),
+        pl.col("span_ms").median().alias("p50_ms"),
+        pl.col("prefill_tokens", "decode_tokens").sum(),
+    )
+    return [Steps(**row) for row in by_phase.sort("total_ms", descending=True).iter_rows(named=True)]
+
+
+def _windows(intervals: pl.DataFrame) -> Windows | None:
+    """The windows of an engine that logs averages; ``None`` without any."""
+    windows = intervals.filter(pl.col("kind") == "window")
+    if not windows.height:
+        return None
+    most = windows.select(pl.col("running", "waiting", "kv_usage").max()).row(0, named=True)
+    hits = windows["prefix_hit_rate"].drop_nulls()
+    return Windows(
+        windows=windows.height,
+        busy=busy_windows(windows).height,
+        running_max=most["running"],
+        waiting_max=most["waiting"],
+        kv_usage_max=rounded(most["kv_usage"]),
+        prefix_hit_rate=rounded(hits[-1]) if hits.len() else None,
+    )
