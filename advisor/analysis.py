@@ -16,7 +16,7 @@ from advisor.model import (
     UnansweredModel,
     VerdictModel,
 )
-from advisor.sentences import verdict_sentence
+from advisor.sentences import only_benchmarks, verdict_sentence
 from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
 from rules.attribution import Verdict, interval_verdict, verdict
@@ -53,7 +53,8 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     rows = measures.requests.height + measures.intervals.height
     read = reading.tables.requests.height + reading.tables.intervals.height
     nothing_passes = bool(read and not rows)
-    diagnosis = Diagnosis([], None, {}, []) if nothing_passes else diagnose(measures)
+    nobody_waits = nothing_passes or only_benchmarks(measures)
+    diagnosis = Diagnosis([], None, {}, []) if nobody_waits else diagnose(measures)
     decided = _verdict(measures)
     healthy = _healthy(measures, diagnosis.findings, decided)
     sentence = verdict_sentence(measures, decided, healthy)

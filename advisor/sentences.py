@@ -21,6 +21,11 @@ _DOING = {
 }
 
 
+def only_benchmarks(m: Measures) -> bool:
+    """Whether the rows are a benchmark's, which has nobody waiting."""
+    return m.requests.height > 0 and (m.requests["kind"] == "benchmark").all()
+
+
 def verdict_sentence(m: Measures, decided: Verdict, healthy: bool | None) -> str:
     """One or two sentences: which phase, how much, and what that means for a request."""
     said = _where(m, decided)
@@ -81,6 +86,9 @@ def _first_token(m: Measures) -> str:
 def _without_requests(m: Measures, decided: Verdict) -> str:
     if decided.share is not None:
         return f"{percent(decided.share)} of the engine's step time is {decided.phase}."
+    if only_benchmarks(m):
+        tests = plural(m.requests.height, "test")
+        return f"This is a benchmark's output: {tests} and no request, so there is no wait to split."
     if not m.intervals.height:
         return "The engine is recognised, but this log holds no timings."
     busy = busy_windows(m.intervals)
