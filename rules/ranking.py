@@ -1,6 +1,8 @@
 """Which finding comes first, and what all of them together would save.
 
-Certain quality faults come first, since fast answers from half a prompt are no use. Then seconds saved.
+Certain quality faults come first, since fast answers from half a prompt are no use. Then seconds saved; of a
+finding that is only possible, those that no surer fault of the same phase accounts for, so that a guess with
+a large bound does not stand above the known cause.
 Advice on decode goes below advice on prefill where text already streams faster than people read. One knob
 never gets two values: the finding that ranks higher keeps it.
 """
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rules.physics.reading import outruns_reading
 from rules.rule import Confidence, Phase
-from rules.savings import together
+from rules.savings import saved_ms, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,14 +30,31 @@ def rank(findings: Iterable[Finding], measures: Measures) -> list[Finding]:
     rate = measures.decode_tok_s
     fast_enough = rate is not None and outruns_reading(rate)
 
+    findings = list(findings)
+
     def key(finding: Finding) -> tuple[bool, bool, float, bool, int, str]:
         quality_first = finding.quality and finding.confidence is Confidence.CERTAIN
         unhurried = fast_enough and finding.phase is Phase.DECODE
-        seconds = finding.saving.ms if finding.saving else 0.0
+        seconds = _unexplained_ms(finding, findings, measures)
         sureness = _SURENESS[finding.confidence]
         return (not quality_first, unhurried, -seconds, not finding.fault, sureness, finding.rule)
 
     return _one_value_per_knob(sorted(findings, key=key))
+
+
+def _unexplained_ms(finding: Finding, findings: list[Finding], measures: Measures) -> float:
+    """What a finding saves; a possible one only on requests that surer faults of its phase leave alone."""
+    if finding.saving is None:
+        return 0.0
+    surer = [
+        f.change
+        for f in findings
+        if f.fault and f.confidence is not Confidence.POSSIBLE and f.phase is finding.phase and f.change
+    ]
+    if finding.confidence is not Confidence.POSSIBLE or finding.change is None or not surer:
+        return finding.saving.ms
+    alone = saved_ms(measures.ledger, together(surer)) <= 0
+    return float(saved_ms(measures.ledger, finding.change)[alone].sum())
 
 
 def _one_value_per_knob(findings: list[Finding]) -> list[Finding]:

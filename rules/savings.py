@@ -71,9 +71,14 @@ class Ledger:
         )
 
     @property
+    def request_ms(self) -> Array:
+        """Time of each request in the phases a change can touch."""
+        return self.prefill_ms + self.decode_ms + self.load_ms + self.queue_ms
+
+    @property
     def total_ms(self) -> float:
         """Summed time of all requests in the phases a change can touch."""
-        return float(np.sum(self.prefill_ms + self.decode_ms + self.load_ms + self.queue_ms))
+        return float(np.sum(self.request_ms))
 
     def with_prompt(self, new_tokens: Array, cached_tokens: Array | None = None) -> Ledger:
         """The same requests with other prompts: prefill scales with the fitted cost, its noise stays."""
@@ -126,6 +131,12 @@ def decode_scaled(factor: float) -> Change:
     return lambda ledger: replace(ledger, decode_ms=ledger.decode_ms * bounded)
 
 
+def prefill_scaled(factor: float) -> Change:
+    """Each prompt takes ``factor`` times as long to read; factors above 1 count as 1."""
+    bounded = min(max(factor, 0.0), 1.0)
+    return lambda ledger: replace(ledger, prefill_ms=ledger.prefill_ms * bounded)
+
+
 def loads_avoided(mask: Array) -> Change:
     """The model is not loaded for the requests where ``mask`` is 1."""
     return lambda ledger: replace(ledger, load_ms=ledger.load_ms * (1.0 - mask))
@@ -147,6 +158,11 @@ def together(changes: Iterable[Change]) -> Change:
         return ledger
 
     return change
+
+
+def saved_ms(ledger: Ledger, change: Change) -> Array:
+    """What a change saves on each request."""
+    return ledger.request_ms - change(ledger).request_ms
 
 
 def saving(

@@ -22,8 +22,15 @@ REQUEST = ("source", "run", "request_id")
 STEPS = 5
 """Fewer pairs show no pattern: of six prompts in random order, one in 720 grows every time."""
 
+BRIEF_STEPS = 4
+"""What may be a short conversation, if the prompts also have room for the answers before them. Of four
+independent questions in a row, one in 24 grows every time, and a real log has them."""
+
 GROWING_SHARE = 0.8
 """A new conversation on the same slot starts short again, so not every step must grow."""
+
+CARRIED_SHARE = 0.8
+"""Of the last answer, at least this much of a step: templates and stop tokens leave a little of it out."""
 
 PROMPT = pl.coalesce("prompt_tokens", pl.col("prefill_tokens") + pl.col("cached_tokens"), "prefill_tokens")
 """All tokens of a prompt; where only the evaluated ones are known, at least these."""
@@ -35,10 +42,12 @@ EVALUATED = pl.coalesce("prefill_tokens", pl.col("prompt_tokens") - pl.col("cach
 def turns(requests: pl.DataFrame, *, serial: bool = False) -> pl.DataFrame:
     """The requests, in their own order, each beside the one before it on the same slot.
 
-    Added columns: ``row`` (its place here) and ``talk`` (a number for each slot); in tokens ``prompt`` (see
-    `PROMPT`), ``previous`` (the prompt before), ``held`` (what the slot held after it: that prompt and its
-    answer) and ``reusable`` (the most this prompt can share with that); ``grows`` says that this prompt is
-    longer, by less than was there. What is about the request before is null for a slot's first.
+    Added columns: ``row`` (its place here), ``talk`` (a number for each slot of a process) and ``partner``
+    (one for that slot in all processes and sources, so that a log cut in two tells the same); in tokens
+    ``prompt`` (see `PROMPT`), ``previous`` (the prompt before), ``answer`` (to that one), ``held`` (what the
+    slot held after both) and ``reusable`` (the most this prompt can share with that); ``grows`` says that
+    this prompt is longer, by less than was there, and ``carries`` that the last answer has room in it. What
+    is about the request before is null for a slot's first.
 
     Args:
         requests: the rows.
@@ -53,33 +62,73 @@ def turns(requests: pl.DataFrame, *, serial: bool = False) -> pl.DataFrame:
 
 def _beside(requests: pl.DataFrame, speakers: tuple[str, ...]) -> pl.DataFrame:
     held = pl.coalesce("context_tokens", pl.col("prompt") + pl.col("output_tokens").fill_null(0))
+    answer = pl.coalesce(pl.col("context_tokens") - pl.col("prompt"), "output_tokens")
     return (
         requests.with_row_index("row")
         .with_columns(prompt=PROMPT)
         .sort("source", "run", "first_line", "line", maintain_order=True)
         .with_columns(
             talk=pl.col("row").first().over(speakers),
+            partner=pl.col("row").first().over([s for s in speakers if s not in ("source", "run")]),
             previous=pl.col("prompt").shift(1).over(speakers),
             held=held.shift(1).over(speakers),
+            answer=answer.shift(1).over(speakers),
         )
         .with_columns(
             reusable=pl.when(pl.col("held").is_not_null()).then(pl.min_horizontal("held", "prompt")),
             grows=pl.col("prompt").is_between(pl.col("previous"), 2 * pl.col("held"), closed="right"),
+            carries=pl.col("prompt") - pl.col("previous") >= CARRIED_SHARE * pl.col("answer"),
         )
         .sort("row")
     )
 
 
-def growing(turned: pl.DataFrame) -> pl.DataFrame:
+def growing(turned: pl.DataFrame, steps: int = STEPS) -> pl.DataFrame:
     """The turns that grow, of slots that carry conversations: enough pairs, and most of them upwards."""
     pairs = turned.filter(pl.col("grows").is_not_null())
-    steady = (pl.len().over("talk") >= STEPS) & (pl.col("grows").mean().over("talk") >= GROWING_SHARE)
-    return pairs.filter(steady).filter("grows")
+    return pairs.filter(_steady("talk", steps) | _steady("partner", steps)).filter("grows")
 
 
-def reprocessed(events: pl.DataFrame) -> pl.DataFrame:
-    """Requests that the engine read from the start because the model's memory can't go back."""
-    return events.filter(pl.col("kind") == "full_reprocess").select(REQUEST).unique()
+def _steady(group: str, steps: int) -> pl.Expr:
+    return (pl.len().over(group) >= steps) & (pl.col("grows").mean().over(group) >= GROWING_SHARE)
+
+
+def may_grow(turned: pl.DataFrame) -> bool:
+    """Whether these may be conversations, too short to tell: of all pairs, most go upwards."""
+    pairs = turned["grows"].drop_nulls()
+    return len(pairs) > 1 and float(pairs.sum()) >= GROWING_SHARE * len(pairs)
+
+
+def carry(turned: pl.DataFrame) -> bool:
+    """Whether most of these turns have room for the answer before them, as turns of a conversation do.
+
+    Prompts that are only sorted by length don't; nor do conversations whose thoughts are left out.
+    """
+    return turned.height > 0 and float(turned["carries"].sum()) >= GROWING_SHARE * turned.height
+
+
+def placed(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The events with the ``row`` they happened to: by request id, else the next of ``rows`` to end."""
+    named = events.filter(pl.col("request_id").is_not_null())
+    by_id = named.join(rows.select(*REQUEST, "row").unique(REQUEST, keep="first"), on=REQUEST, how="left")
+    by_line = (
+        events.filter(pl.col("request_id").is_null())
+        .sort("line")
+        .join_asof(
+            rows.select("source", "run", "line", "row").sort("line"),
+            on="line",
+            by=["source", "run"],
+            strategy="forward",
+            check_sortedness=False,
+        )
+    )
+    return pl.concat([by_id, by_line])
+
+
+def reprocessed(turned: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Turns (``row``) that the engine read from the start because the model's memory can't go back."""
+    said = events.filter(pl.col("kind") == "full_reprocess")
+    return placed(said, turned).select("row").drop_nulls().unique()
 
 
 def in_place(turned: pl.DataFrame, part: pl.DataFrame, value: pl.Expr) -> Array:

@@ -11,7 +11,7 @@ Why it matters:
 
 When not to worry:
     The machine has no GPU, or it is kept for something else. Then this is what the CPU does, and not a
-    fault.
+    fault. A log that names no GPU can't tell, so there it is only possible that one is idle.
 
 What to change:
     Check what the engine sees of the GPU, then offload all layers.
@@ -39,9 +39,13 @@ RULE = Rule(
     phase=Phase.DECODE,
     title="Everything runs on the CPU",
     needs=("layers_offloaded",),
-    remedies=("use-gpu",),
+    remedies=("more-layers", "use-gpu"),
     verify="The header should name a GPU and say that all layers are offloaded; ms per token should fall.",
     sources=("Ollama docs/troubleshooting.mdx", "llama.cpp docs/build.md"),
+)
+
+_LOOK = (
+    "See whether the machine has a GPU that its system lists (nvidia-smi, rocm-smi, vulkaninfo --summary)."
 )
 
 
@@ -73,7 +77,8 @@ def check(m: Measures) -> Answer:
     if now and then:
         why += f" There a token would take about {then:,.1f} ms, and prompts would be read faster still."
     return RULE.finding(
-        confidence=confidence,
+        confidence=confidence if gpu else Confidence.POSSIBLE,
+        title=RULE.title if gpu else "Everything runs on the CPU: a GPU, if there is one, is idle",
         why=why,
         evidence=(
             evidence,
@@ -86,8 +91,9 @@ def check(m: Measures) -> Answer:
         requests=rows.height,
         saving=m.saving(change, bound="at_most") if change else None,
         change=change,
-        fixes=(m.fix("use-gpu"),),
+        fixes=(m.fix("more-layers" if _lists_gpu(header) else "use-gpu"),),
         fault=gpu is not None,
+        verify=None if gpu else _LOOK,
     )
 
 
@@ -112,6 +118,11 @@ def _gpu(m: Measures, header: Setup) -> str | None:
     named = m.machine.device
     if named:
         return named if find_device(named) else None
+    return _lists_gpu(header)
+
+
+def _lists_gpu(header: Setup) -> str | None:
+    """A GPU that the engine sees: its build can use one, so only the layers are missing."""
     return next((d.name for d in header.devices if d.backend and d.backend not in CPU_BACKENDS), None)
 
 

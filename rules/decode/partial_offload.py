@@ -14,16 +14,18 @@ When not to worry:
     offloaded: that is not this. Nor when the model is used too rarely for its speed to matter.
 
 What to change:
-    What frees memory on the GPU: a smaller context, an 8-bit KV cache, a smaller file, other programs
-    closed; then all layers on the GPU. If the weights alone leave no room, only a smaller file gives full
+    What frees memory on the GPU. Where the weights would fit beside a smaller KV cache: fewer slots if more
+    are kept than were ever in use, a smaller context, an 8-bit KV cache; a smaller file only if that is not
+    enough. Then all layers on the GPU. If the weights alone leave no room, only a smaller file gives full
     offload, and less context only adds layers.
 
 Sources:
-    ollama#8393 (GPU waits for CPU), ollama#9181 and ollama#15634 (what fills the GPU).
+    ollama#8393 (GPU waits for CPU), ollama#9181 and ollama#15634 (what fills the GPU), ollama#5756 (slots).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,6 +46,7 @@ RULE = Rule(
     title="Part of the model runs on the CPU",
     needs=("layers_offloaded", "layers_offloadable"),
     remedies=(
+        "fewer-slots",
         "smaller-context",
         "quantise-kv",
         "weights-that-fit",
@@ -52,7 +55,7 @@ RULE = Rule(
         "more-layers",
     ),
     verify="The log should say that all layers are offloaded, and ms per token should fall several times.",
-    sources=("ollama#8393", "ollama#9181", "ollama#15634"),
+    sources=("ollama#8393", "ollama#9181", "ollama#15634", "ollama#5756"),
 )
 
 GPU_MARGIN_BYTES = 1 << 30
@@ -84,7 +87,10 @@ class _Room:
 
     @property
     def all_fits(self) -> bool | None:
-        return None if self.usable is None or self.weights is None else self.weights + self.kv <= self.usable
+        return self.fits_beside(self.kv)
+
+    def fits_beside(self, kv: float) -> bool | None:
+        return None if self.usable is None or self.weights is None else self.weights + kv <= self.usable
 
 
 def check(m: Measures) -> Answer:
@@ -179,24 +185,25 @@ def _all_on_gpu(m: Measures, room: _Room) -> tuple[float, Bound]:
 
 def _fixes(m: Measures, room: _Room) -> Iterator[Fix]:
     """What frees enough memory first."""
-    smaller_file = _smaller_file(m, room)
     if room.weights_fit is False:
-        yield from smaller_file
-        yield from _smaller_context(m)
-        yield m.fix("quantise-kv")
+        yield from _smaller_file(m, room)
+        yield from _smaller_cache(m)
     elif room.all_fits:
+        yield m.fix("more-layers")
+    elif room.weights_fit:
+        yield from _smaller_cache(m)
+        if not room.fits_beside(_used_kv(m, room)):
+            yield from _smaller_file(m, room)
         yield m.fix("more-layers")
     else:
         yield from _smaller_context(m)
-        yield from smaller_file
+        yield from _smaller_file(m, room)
         yield m.fix("quantise-kv")
         yield m.fix("more-layers")
 
 
 def _smaller_file(m: Measures, room: _Room) -> Iterator[Fix]:
-    kept = _used_context(m)
-    per_token = m.setup.kv_bytes_per_token
-    kv = per_token * kept * (m.setup.slots or 1) if kept and per_token else room.kv
+    kv = _used_kv(m, room)
     if room.usable is not None and room.usable > kv:
         yield m.fix("weights-that-fit", gib=_gib(room.usable - kv))
     elif m.decoding.smaller_quant:
@@ -205,19 +212,50 @@ def _smaller_file(m: Measures, room: _Room) -> Iterator[Fix]:
         yield m.fix("smaller-model")
 
 
+def _smaller_cache(m: Measures) -> Iterator[Fix]:
+    """Slots that nobody uses, then context that nobody uses, then fewer bits for what is left."""
+    slots, now = _used_slots(m), m.setup.slots
+    context = _used_context(m) or m.setup.context
+    if slots is not None and now is not None and slots < now and context is not None:
+        yield m.fix(
+            "fewer-slots", slots=slots, now=now, total=slots * min(context, m.setup.context or context)
+        )
+    yield from _smaller_context(m)
+    yield m.fix("quantise-kv")
+
+
 def _smaller_context(m: Measures) -> Iterator[Fix]:
     tokens, now = _used_context(m), m.setup.context
     if tokens is not None and (now is None or tokens < now):
-        yield m.fix("smaller-context", tokens=tokens, total=tokens * (m.setup.slots or 1))
+        yield m.fix("smaller-context", tokens=tokens, total=tokens * (_used_slots(m) or 1))
+
+
+def _used_slots(m: Measures) -> int | None:
+    """Slots with a context of their own that this load needs: a power of two above what ran at once."""
+    if m.setup.slots is None or m.setup.kv_unified:
+        return None
+    at_once = 1 if m.serial else m.concurrency
+    return m.setup.slots if at_once is None else min(1 << at_once.bit_length(), m.setup.slots)
 
 
 def _used_context(m: Measures) -> int | None:
-    """A power of two that holds nearly every request seen, tokens."""
+    """A power of two that holds nearly every request seen, times those at once where slots share it."""
     used = (m.generations["prompt_tokens"] + m.generations["output_tokens"]).drop_nulls()
     longest = used.quantile(0.99)
     if longest is None:
         return None
-    return max(1 << int(longest * CONTEXT_SLACK).bit_length(), SMALLEST_CONTEXT)
+    sharing = (m.concurrency or m.setup.slots or 1) if m.setup.kv_unified else 1
+    return max(1 << int(longest * CONTEXT_SLACK * sharing).bit_length(), SMALLEST_CONTEXT)
+
+
+def _used_kv(m: Measures, room: _Room) -> float:
+    """KV cache of the slots and the context that this load needs, in bytes."""
+    context, per_token = _used_context(m), m.setup.kv_bytes_per_token
+    if context is None or per_token is None:
+        return room.kv
+    return min(
+        per_token * min(context, m.setup.context or context) * (_used_slots(m) or 1), room.kv or math.inf
+    )
 
 
 def _room(m: Measures) -> _Room:

@@ -20,6 +20,17 @@ QUADRATIC_SAMPLES = 6
 QUADRATIC_SPAN = 4.0
 """Largest over smallest, in new tokens and in attention work per token, that shows the attention term."""
 
+LEAST_RATE_RATIO = {"geforce": 33.0, "workstation": 33.0, "datacenter": 33.0, "strix": 24.0, "apple": 11.0}
+"""Prefill over decode rate at batch 1, the lowest of a device class: 512-token prompts, 7B to 70B models in 4
+bits (llama.cpp#4167, XiongjieDai/GPU-Benchmarks-on-LLM-Inference). More bits a weight only raise it; CPUs
+have 1.8 to 3.0."""
+
+ANY_GPU_RATE_RATIO = 12.0
+"""For a GPU whose class was not measured."""
+
+MIXTURE_OF_DENSE = 0.6
+"""A mixture of experts on an RTX 3090 has a ratio of 20."""
+
 _ROBUST_ROUNDS = 12
 _ERROR_FLOOR = 0.01
 _TRIM_FACTOR = 3.0
@@ -43,6 +54,17 @@ def prefill_flops(
     """
     pairs = new_tokens * (cached_tokens + new_tokens / 2)
     return 2 * active_parameters * new_tokens + 4 * layers * attention_width * pairs
+
+
+def least_rate_ratio(device_class: str | None, *, mixture: bool = False) -> float:
+    """Lowest ratio of prefill to decode rate that a healthy GPU shows; see `LEAST_RATE_RATIO`.
+
+    Args:
+        device_class: as in `devices.Device`; None for a GPU that is not known.
+        mixture: the model is a mixture of experts.
+    """
+    dense = LEAST_RATE_RATIO.get(device_class or "", ANY_GPU_RATE_RATIO)
+    return dense * MIXTURE_OF_DENSE if mixture else dense
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 What it looks at:
     The share of all request time that goes into reading prompts (at least 35 %), the median prompt (at
-    least 1,000 tokens), and how much of it came from the cache (under 30 %, or not logged).
+    least 1,000 tokens), how much of it came from the cache (under 30 %, or not logged), and whether prompts
+    are read as fast as this kind of machine can.
 
 Why it matters:
     Nothing can be shown before the whole prompt has been read. That time grows at least in step with the
@@ -11,14 +12,16 @@ Why it matters:
 When not to worry:
     One-off jobs that must read a whole document. Requests that the engine says it had to read from the
     start are `swa-hybrid-full-reprocess`, and not counted here. A prompt that grows turn by turn is a
-    matter of the cache (`prefix-unstable`, `swa-hybrid-full-reprocess`), not of chunks, and is left to
-    those rules when the log says what was cached.
+    matter of the cache and not of chunks: `prefix-unstable` speaks of it, else this rule does, as possible.
+    Where a GPU reads prompts far slower than its decode promises, the prompts are not to blame.
 
 What to change:
     Put fewer retrieved chunks into the prompt, keep the beginning of the prompt unchanged so that it is
-    read once, and trim the history. The saving is this log's own prefill with a quarter of the chunks, if
-    each long prompt is 20 equal chunks behind a fixed part: the cached prefix, or a ninth of the prompt.
-    Where all prompts are about equally long it is counted in proportion, which is rather too low.
+    read once, and trim the history. That prompts are long is in the log; what they are made of is not. The
+    saving is this log's own prefill with a quarter of the chunks, if each long prompt is 20 equal chunks
+    behind a fixed part: the cached prefix, or a ninth of the prompt. It is an estimate and no bound: a
+    prompt that holds something else can't be cut so far, and where all prompts are about equally long their
+    time is scaled in proportion, which misses what attention adds. A pair of logs said 92 s and saved 114 s.
 
 Sources:
     Prefill cost in prompt length: Kaplan et al. 2020, arXiv:2001.08361; Pope et al. 2022, arXiv:2211.05102.
@@ -32,6 +35,8 @@ import numpy as np
 import polars as pl
 
 from rules.measures import FEW, median
+from rules.prefill import prefix_unstable
+from rules.prefilling import plausible_rate
 from rules.prompts import (
     CHUNKS,
     KEPT_CHUNKS,
@@ -42,10 +47,10 @@ from rules.prompts import (
     long_prompts,
     with_fewer_chunks,
 )
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule
 from rules.savings import prefix_reused
-from rules.sessions import REQUEST, growing, reprocessed
-from rules.words import duration, percent
+from rules.sessions import may_grow, reprocessed
+from rules.words import duration, percent, rate
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -71,7 +76,7 @@ def check(m: Measures) -> Answer:
     told = m.turns.drop_nulls(["prompt", "prefill_ms"])
     if not told.height:
         return CannotTell("prompt tokens and prefill time of the same request are not logged")
-    told = told.join(reprocessed(m.events), on=REQUEST, how="anti")
+    told = told.join(reprocessed(m.turns, m.events), on="row", how="anti")
     share = float(told["prefill_ms"].sum()) / m.wall_ms if m.wall_ms else 0.0
     if share < SHARE:
         return NotApplicable(f"reading prompts takes {percent(share)} of the time")
@@ -84,17 +89,23 @@ def check(m: Measures) -> Answer:
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):
         return NotApplicable("too little time to matter")
-    if growing(m.turns).height:
-        return _conversation(m, rows) if cached is None else NotApplicable("the prompts grow turn by turn")
+    if isinstance(prefix_unstable.check(m), Finding):
+        return NotApplicable("prefix-unstable says it")
+    plausible = plausible_rate(m)
+    if plausible is False:
+        return NotApplicable(f"{rate(m.prefill_tok_s)} is too slow for this GPU, and that comes first")
+    if may_grow(m.turns):
+        return _conversation(m, rows, cached)
     prompt, each_ms = _median(rows, "prompt"), _median(rows, "prefill_ms")
     left = float(np.median(with_fewer_chunks(rows)))
-    likely = rows["prefill_tokens"].count() > 0 and rows.height >= FEW
+    likely = plausible is True and rows["prefill_tokens"].count() > 0 and rows.height >= FEW
     change = fewer_chunks(m.turns, rows)
     return RULE.finding(
         confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
         why=f"{duration(prefill_ms)} of {duration(m.wall_ms)} go into reading prompts: "
-        f"{prompt:,.0f} tokens and {duration(each_ms)} before the first token of a typical one. If that "
-        f"is {CHUNKS} retrieved chunks behind a fixed part, {KEPT_CHUNKS} of them make {left:,.0f} tokens.",
+        f"{prompt:,.0f} tokens and {duration(each_ms)} before the first token of a typical one. The log does "
+        f"not say what they hold: if it is {CHUNKS} retrieved chunks behind a fixed part, {KEPT_CHUNKS} of "
+        f"them make {left:,.0f} tokens.",
         evidence=(
             *_evidence(m, rows, cached),
             m.evidence("lengths", "about equal, as retrieval makes them" if equally_long(rows) else "mixed"),
@@ -106,6 +117,7 @@ def check(m: Measures) -> Answer:
         ),
         requests=rows.height,
         saving=m.saving(change),
+        fault=likely,
         change=change,
         fixes=(
             m.fix("fewer-chunks", keep=KEPT_CHUNKS, of=CHUNKS),
@@ -116,16 +128,27 @@ def check(m: Measures) -> Answer:
     )
 
 
-def _conversation(m: Measures, rows: pl.DataFrame) -> Answer:
-    """Growing prompts in a log that doesn't say what was cached: reuse first, then a shorter history."""
-    reusable = m.turns["reusable"].cast(pl.Float64).fill_null(0).to_numpy()
-    change = prefix_reused(reusable * REUSED)
+def _conversation(m: Measures, rows: pl.DataFrame, cached: float | None) -> Answer:
+    """Growing prompts that hardly come from the cache: reuse first, then a shorter history."""
+    lost = pl.col("reusable") * REUSED - pl.col("cached_tokens").fill_null(0)
+    reused = m.turns.select(lost.cast(pl.Float64).fill_null(0)).to_series().to_numpy()
+    change = prefix_reused(reused)
+    if cached is None:
+        known = (
+            "The log does not say what came from the cache; if nothing did, each turn reads the whole history"
+        )
+        known += " again."
+    else:
+        known = (
+            f"{percent(cached)} of a typical one came from the cache. If they are turns of a conversation, "
+        )
+        known += "each reads the history again."
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
+        fault=False,
         why=f"{duration(float(rows['prefill_ms'].sum()))} of {duration(m.wall_ms)} go into reading "
-        "prompts that grow turn by turn. The log does not say what came from the cache; if nothing did, each "
-        "turn reads the whole history again.",
-        evidence=_evidence(m, rows, None),
+        f"prompts that grow from request to request. {known}",
+        evidence=_evidence(m, rows, cached),
         requests=rows.height,
         saving=m.saving(change, bound="at_most"),
         change=change,

@@ -2,8 +2,10 @@
 
 What it looks at:
     Requests that follow each other on one slot with growing prompts, as turns of a conversation do: at
-    least five such pairs, four of five steps upwards. The cache should give a turn nearly all of the one
-    before; here the median turn gets less than 30 % of what it could.
+    least five such pairs, four of five steps upwards, each with room for the answer before it. The cache
+    should give a turn all of the prompt before; here the median turn gets less than 30 % of it, or less
+    than 70 % and always up to the same place. Four pairs, or steps that are too short for the answers,
+    make it possible and no more.
 
 Why it matters:
     Caches reuse a prompt up to the first token that differs. One changing word at the top makes the engine
@@ -11,8 +13,9 @@ Why it matters:
 
 When not to worry:
     Independent questions share no more than their instructions: their prompts don't grow turn by turn, and
-    the rule doesn't fire. Neither does it where different users take turns on a slot, in the first turn
-    after a start, or on turns for which the log says that the model's memory forced the reprocessing
+    the rule doesn't fire. Prompts of a batch that is sorted by length do grow, but have no room for the
+    answers. The rule is also silent where different users take turns on a slot, in the first turn after a
+    start, and on turns for which the log says that the model's memory forced the reprocessing
     (`swa-hybrid-full-reprocess`).
 
 What to change:
@@ -34,7 +37,7 @@ import polars as pl
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import prefix_reused
-from rules.sessions import REQUEST, STEPS, growing, in_place, reprocessed
+from rules.sessions import BRIEF_STEPS, STEPS, carry, growing, in_place, reprocessed
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
@@ -51,11 +54,17 @@ RULE = Rule(
     sources=("ollama#14918", "llama.cpp#20623", "vllm#36829", "claude-code-router#1220", "kon#4"),
 )
 
-REUSED_SHARE = 0.3
-"""A working cache gives more than 0.9, a broken one under 0.1; between lies a date behind long fixed text."""
+REUSED_SHARE, DEEP_SHARE = 0.3, 0.7
+"""Of the prompt before, a working cache gives more than 0.9, and a change near the top leaves under 0.1.
+Between them lies a change behind long fixed text: then all prompts part at one place."""
+
+ONE_PLACE = 0.1
+"""Standard deviation over mean below which prompts part at one place."""
 
 REUSABLE = 0.95
 """Templates and stripped reasoning change the tail of the last turn a little."""
+
+NEARLY_ALL = 0.9
 
 TOP_TOKENS = 100
 
@@ -68,41 +77,62 @@ _LOST = (REUSABLE * pl.col("reusable") - pl.col("cached_tokens")).clip(lower_bou
 
 def check(m: Measures) -> Answer:
     """Ask whether conversations miss the cache near their start."""
-    turns = growing(m.turns.join(reprocessed(m.events), on=REQUEST, how="anti"))
-    if not turns.height:
-        return NotApplicable("no slot carries a conversation of growing prompts")
-    turns = turns.drop_nulls(["cached_tokens", "prefill_ms"])
-    if turns.height < STEPS:
+    told = m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti")
+    turns = growing(told)
+    steady = turns.height > 0
+    if not steady:
+        turns = growing(told, BRIEF_STEPS)
+        if not carry(turns):
+            return NotApplicable("no slot carries a conversation of growing prompts")
+    turns = turns.filter(pl.col("previous") > 0).drop_nulls(["cached_tokens", "prefill_ms"])
+    if turns.height < (STEPS if steady else BRIEF_STEPS):
         return CannotTell("cached tokens are not logged")
-    missed = turns.filter(pl.col("cached_tokens") < REUSED_SHARE * pl.col("reusable"))
-    reused = median(turns.select(pl.col("cached_tokens") / pl.col("reusable"))) or 0.0
-    if reused >= REUSED_SHARE:
-        return NotApplicable(f"{percent(reused)} of what a turn could reuse comes from the cache")
-    prefill_ms = float(missed["prefill_ms"].sum())
-    if not m.worth(prefill_ms, missed.height):
+    reused = median(turns.select(pl.col("cached_tokens") / pl.col("previous"))) or 0.0
+    missed = turns.filter(pl.col("cached_tokens") < DEEP_SHARE * pl.col("previous"))
+    if reused >= DEEP_SHARE or (reused >= REUSED_SHARE and not _part_at_one_place(missed)):
+        return NotApplicable(f"{percent(reused)} of the prompt before comes from the cache")
+    parts = median(missed.select("cached_tokens")) or 0.0
+    at_top, one_talk = parts < TOP_TOKENS, carry(turns) or _reused_once(told, turns, parts)
+    never = not missed["cached_tokens"].sum()
+    if (at_top and not one_talk) or (never and not steady):
+        return CannotTell("prompts that share no beginning may be strangers sorted by length")
+    change = prefix_reused(in_place(m.turns, missed, _LOST))
+    likely = steady and one_talk and not never
+    saving = m.saving(change, bound="estimate" if likely else "at_most")
+    if not m.worth(saving.ms, missed.height):
         return NotApplicable("too little time to matter")
 
-    parts = median(missed.select("cached_tokens")) or 0.0
     reusable = median(missed.select("reusable")) or 0.0
-    change = prefix_reused(in_place(m.turns, missed, _LOST))
-    never = not missed["cached_tokens"].sum()
-    at_top = parts < TOP_TOKENS
+    prefill_ms = float(missed["prefill_ms"].sum())
+    whose, rest = "turns of a growing conversation", "the history again"
+    if not likely:
+        whose, rest = "requests, each longer than the one before,", "the rest"
     return RULE.finding(
-        confidence=Confidence.POSSIBLE if never else Confidence.LIKELY,
-        why=f"{missed.height} turns of a growing conversation found {parts:,.0f} tokens in the cache where "
-        f"{reusable:,.0f} could have been, and spent {duration(prefill_ms)} reading the history again. "
-        + _where(parts, never=never),
+        confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
+        why=f"{missed.height} {whose} found {parts:,.0f} tokens in the cache where {reusable:,.0f} could "
+        f"have been, and spent {duration(prefill_ms)} reading {rest}. " + _where(parts, never=never),
         evidence=(
             m.evidence("from the cache, median turn", parts, "tokens", rows=missed),
             m.evidence("held from the turn before, median", reusable, "tokens", rows=missed),
             m.evidence("prefill of these turns", round(prefill_ms, 1), "ms"),
         ),
         requests=missed.height,
-        saving=m.saving(change),
+        saving=saving,
         change=change,
         fixes=(m.fix("stable-prefix"), *([m.fix("claude-code-header")] if at_top else [])),
         wont_help=(_CACHE_REUSE,) if m.engine in ("llama-server", "ollama") else (),
     )
+
+
+def _reused_once(told: pl.DataFrame, turns: pl.DataFrame, parts: float) -> bool:
+    """Whether one of these slots once had nearly a whole prompt, far beyond the place where they part now."""
+    least = pl.max_horizontal(NEARLY_ALL * pl.col("prompt"), pl.lit(2 * parts))
+    return told.filter(pl.col("cached_tokens") >= least).join(turns, on="talk", how="semi").height > 0
+
+
+def _part_at_one_place(missed: pl.DataFrame) -> bool:
+    mean, deviation = missed["cached_tokens"].mean(), missed["cached_tokens"].std()
+    return isinstance(mean, float) and isinstance(deviation, float) and deviation < ONE_PLACE * mean
 
 
 def _where(parts: float, *, never: bool) -> str:

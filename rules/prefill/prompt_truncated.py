@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.rule import Confidence, NotApplicable, Phase, Rule
-from rules.sessions import PROMPT, REQUEST
+from rules.sessions import PROMPT, REQUEST, placed
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -118,14 +118,14 @@ def check(m: Measures) -> Answer:
 def _cuts(m: Measures) -> pl.DataFrame:
     """Every cut the log tells of: events, and rows marked as truncated that no event explains."""
     columns = (*REQUEST, "line", "kind", "value")
-    events = m.events.filter(pl.col("kind").is_in([kind.event for kind in _KINDS])).select(columns)
+    events = m.events.filter(pl.col("kind").is_in([kind.event for kind in _KINDS]))
+    marked = m.generations.filter("truncated").with_row_index("row")
     rows = (
-        m.generations.filter("truncated")
-        .join(events, on=REQUEST, how="anti")
+        marked.join(placed(events, marked), on="row", how="anti")
         .with_columns(kind=pl.lit("truncated"), value=pl.lit(None, pl.Float64))
         .select(columns)
     )
-    return pl.concat([events, rows])
+    return pl.concat([events.select(columns), rows])
 
 
 def _sentence(kind: _Kind, rows: pl.DataFrame) -> str:

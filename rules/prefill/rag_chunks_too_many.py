@@ -10,13 +10,14 @@ Why it matters:
     token.
 
 When not to worry:
-    Prompts that grow turn by turn are a conversation. Long fixed instructions look like chunks, so this is
-    never more than possible; they cost little once they are cached. Where reading takes much of the time,
-    `prefill-dominates-long-prompt` says the same with more certainty, and this rule is silent.
+    Prompts that grow turn by turn are a conversation, however short. Long fixed instructions look like
+    chunks, so this is never more than possible; they cost little once they are cached. Where reading takes
+    much of the time, `prefill-dominates-long-prompt` says the same with more certainty, and this rule is
+    silent.
 
 What to change:
     Retrieve fewer chunks. The saving is this log's own prefill with a quarter of the chunks, as in
-    `prefill-dominates-long-prompt`.
+    `prefill-dominates-long-prompt`: an estimate, since the log does not say what prompts hold.
 
 Sources:
     Prefill cost in prompt length: Kaplan et al. 2020, arXiv:2001.08361.
@@ -30,9 +31,10 @@ import polars as pl
 
 from rules.measures import FEW, median
 from rules.prefill import prefill_dominates_long_prompt
+from rules.prefilling import plausible_rate
 from rules.prompts import CHUNKS, KEPT_CHUNKS, cached_share, equally_long, fewer_chunks, long_prompts
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule
-from rules.sessions import growing
+from rules.sessions import may_grow
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ RULE = Rule(
     remedies=("fewer-chunks",),
     verify="Print one prompt and count its chunks; lower top_k and compare answers and time to first token.",
     sources=("arXiv:2001.08361",),
+    fault=False,
 )
 
 LONG_TOKENS = 1_500
@@ -63,7 +66,7 @@ def check(m: Measures) -> Answer:
         return CannotTell("prompt tokens or prefill times are not logged")
     if rows.height < FEW:
         return NotApplicable("too few long prompts to have a shape")
-    if growing(m.turns).height:
+    if may_grow(m.turns):
         return NotApplicable("the prompts grow turn by turn, as a conversation does")
     if not equally_long(rows):
         return NotApplicable("the long prompts differ in length")
@@ -76,6 +79,8 @@ def check(m: Measures) -> Answer:
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):
         return NotApplicable("too little time to matter")
+    if plausible_rate(m) is False:
+        return NotApplicable("prompts are read too slowly for this GPU, and that comes first")
     if isinstance(prefill_dominates_long_prompt.check(m), Finding):
         return NotApplicable("prefill-dominates-long-prompt says it")
     change = fewer_chunks(m.turns, rows)

@@ -2,9 +2,11 @@
 
 What it looks at:
     Where the engine logs it, the time each request spent waiting: a fifth of all time, or two seconds for
-    one request in twenty. Where it logs windows, how many of the busy ones had requests waiting.
-    llama-server logs nothing on arrival; there, all slots busy and a new request in the same moment that
-    one ends is a sign, and so is a cancelled request that held its slot long after its client had left.
+    one request in twenty. Where it logs windows, how many of the busy ones had requests waiting. Ollama's
+    latency holds the wait, but no line names it: there, what latency has beyond load, prefill and decode
+    while another request was running. llama-server logs nothing on arrival: there, all slots busy and a new
+    request in the same moment that one ends is a sign, and so is a cancelled request that held its slot
+    long after its client had left.
 
 Why it matters:
     Waiting adds to the time to first token in full, and it grows steeply once the slots are busy most of
@@ -31,21 +33,23 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.attribution import busy_windows
+from rules.attribution import PHASES, busy_windows
 from rules.measures import FEW, median
+from rules.remedies import fix
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import queue_scaled
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
-    from rules.rule import Answer
+    from rules.remedies import Fix
+    from rules.rule import Answer, Finding
 
 RULE = Rule(
     id="queue-wait",
     phase=Phase.QUEUE,
     title="Requests wait for a free slot",
-    remedies=("more-slots", "larger-kv-pool"),
+    remedies=("more-slots", "smaller-batch", "larger-kv-pool"),
     verify="Under the same load, the engine's count of waiting requests should be 0 most of the time.",
     sources=("Ollama docs/faq.mdx", "vLLM docs/configuration/optimization.md"),
 )
@@ -59,9 +63,22 @@ AT_ONCE_MS = 50.0
 
 HELD_MS = 1_000.0
 
+BEYOND_MS = 1_000.0
+"""Templates, tokenizing and the network take a few hundred milliseconds at most."""
+
 _LOOK = (
     "Start llama-server with --metrics and watch llamacpp:requests_deferred under load; or compare a "
     "client's time to first token with the prompt eval time: what is above it was spent waiting."
+)
+
+_NO_SLOTS = (
+    "More slots: the next request then shares the machine with the abandoned one. Behind a dropped prompt of "
+    "2,500 tokens, on two cores, it waited 7 s with -np 2 and 0.7 s with -b 256."
+)
+
+_ONE_BY_ONE = (
+    "Send the same requests one after the other: if each then takes about its load, prefill and decode, they "
+    "had been waiting; if not, the time goes elsewhere, and more slots won't help."
 )
 
 
@@ -71,7 +88,7 @@ def check(m: Measures) -> Answer:
         return _logged(m)
     if m.intervals["waiting"].count():
         return _windows(m)
-    return _inferred(m)
+    return _unnamed(m) or _inferred(m)
 
 
 def _logged(m: Measures) -> Answer:
@@ -96,7 +113,7 @@ def _logged(m: Measures) -> Answer:
         requests=waited.height,
         saving=m.saving(change, bound="at_most"),
         change=change,
-        fixes=(m.fix("more-slots", slots=_doubled(m.setup.max_running or m.setup.slots)),),
+        fixes=(_more_slots(m, m.setup.max_running or m.setup.slots),),
     )
 
 
@@ -125,10 +142,61 @@ def _windows(m: Measures) -> Answer:
             m.evidence("KV cache in use while waiting, median", kv_usage, "share"),
         ),
         requests=peak,
-        fixes=(m.fix("larger-kv-pool"),) if kv_full else (m.fix("more-slots", slots=_doubled(cap)),),
+        fixes=(m.fix("larger-kv-pool"),) if kv_full else (_more_slots(m, cap or running),),
         wont_help=("More requests at once: the KV cache is full, so they would push each other out.",)
         if kv_full
         else (),
+    )
+
+
+def _unnamed(m: Measures) -> Finding | None:
+    """From latency that no phase explains, where another request was running meanwhile."""
+    rows = m.generations.filter(pl.col("engine") == "ollama").drop_nulls(
+        ["total_ms", "prefill_ms", "decode_ms"]
+    )
+    named = sum((pl.col(f"{phase}_ms").fill_null(0) for phase in PHASES), pl.lit(0.0))
+    waited = (
+        rows.join(_busy_until(m.requests), on=["source", "line"], how="left")
+        .with_columns(beyond_ms=pl.col("total_ms") - named)
+        .filter(pl.col("beyond_ms") >= BEYOND_MS)
+    )
+    shared = waited.filter(pl.col("busy_ms") >= 0.5 * pl.col("beyond_ms"))
+    clocked = waited["busy_ms"].count() > 0
+    if clocked:
+        waited = shared
+    beyond_ms = float(waited["beyond_ms"].sum())
+    if beyond_ms < SHARE * m.wall_ms or not m.worth(beyond_ms, waited.height):
+        return None
+    meanwhile = ", while others were running" if clocked else ""
+    return RULE.finding(
+        title="Requests may be waiting for a free slot",
+        confidence=Confidence.POSSIBLE,
+        why=f"{waited.height} of {rows.height} requests took {duration(median(waited.select('beyond_ms')))} "
+        f"longer than their load, prefill and decode together{meanwhile}: {duration(beyond_ms)} of "
+        f"{duration(m.wall_ms)}. They may have waited for a free slot.",
+        evidence=(
+            m.evidence("latency beyond load, prefill and decode", round(beyond_ms, 1), "ms"),
+            m.evidence(
+                "the same, median of these",
+                median(waited.select("beyond_ms")),
+                "ms",
+                rows=waited.sort("beyond_ms", descending=True),
+            ),
+            *([m.stated("slots", "slots")] if m.setup.slots else []),
+        ),
+        requests=waited.height,
+        fixes=(_more_slots(m, m.setup.slots),),
+        verify=_ONE_BY_ONE,
+    )
+
+
+def _busy_until(requests: pl.DataFrame) -> pl.DataFrame:
+    """How long after each request's arrival one that had arrived before was still running, in ms."""
+    still = pl.col("finished_at").cum_max().shift(1).over("source") - pl.col("started_at")
+    return (
+        requests.drop_nulls(["started_at", "finished_at"])
+        .sort("source", "started_at", "finished_at")
+        .select("source", "line", busy_ms=(still.dt.total_microseconds() / 1000).fill_null(0))
     )
 
 
@@ -155,8 +223,9 @@ def _inferred(m: Measures) -> Answer:
             f"{duration(held_ms)} after the client had left, since a cancel is seen only between "
             "batches; whoever came then had to wait."
         )
+    more, smaller = _more_slots(m, slots or m.concurrency), m.fix("smaller-batch")
     return RULE.finding(
-        title="Requests may be waiting for a free slot",
+        title="Requests may be waiting for a free slot" if queued else "Cancelled requests held their slot",
         confidence=Confidence.POSSIBLE,
         why=" ".join(why),
         evidence=(
@@ -173,7 +242,8 @@ def _inferred(m: Measures) -> Answer:
             *([m.stated("slots", "slots")] if slots else []),
         ),
         requests=started.height if queued else held.height,
-        fixes=(m.fix("more-slots", slots=_doubled(slots)),),
+        fixes=(*([more] if queued else []), *([smaller] if blocked else [])),
+        wont_help=() if queued else (_NO_SLOTS,),
         verify=_LOOK,
     )
 
@@ -196,5 +266,6 @@ def _started_at_once(timed: pl.DataFrame, slots: int) -> pl.DataFrame:
     return timed.with_row_index("at").join(chosen.select("at"), on="at", how="semi")
 
 
-def _doubled(slots: int | None) -> int | str:
-    return "twice as many" if slots is None else 2 * slots
+def _more_slots(m: Measures, slots: int | None) -> Fix:
+    """Twice as many as are known to run at once; in words where that is not known."""
+    return m.fix("more-slots", slots=2 * slots) if slots else fix("more-slots", None, slots="more")

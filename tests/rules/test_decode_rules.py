@@ -378,6 +378,57 @@ def test_d09_is_partial_and_not_cpu_only() -> None:
     assert isinstance(cpu_only.check(m), NotApplicable)
 
 
+SLOTS_64: dict[str, Any] = {
+    **LLAMA_3_8B,
+    **D09,
+    "kv_bytes": 16 * GIB,
+    "kv_bytes_per_token": 131_072.0,
+    "context": 2_048,
+    "slots": 64,
+    "devices": [Device(name="A100 MIG 2g.20gb", backend="CUDA", memory_bytes=19_968 << 20)],
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "switch"), [("llama-server", "-np 4 -c 8192"), ("ollama", "OLLAMA_NUM_PARALLEL=4")]
+)
+def test_d09_slots_that_nobody_uses_go_first(engine: str, switch: str) -> None:
+    rows = [
+        {
+            **row,
+            "slot": i % 3,
+            "clock_start_ms": 10_000.0 * (i // 3),
+            "clock_end_ms": 10_000.0 * (i // 3) + 9_000,
+        }
+        for i, row in enumerate(chats(9, n=12, prompt_tokens=600, engine=engine))
+    ]
+    fixes = found(partial_offload.check(measures(rows, setup=SLOTS_64))).fixes
+
+    assert fixes[0].title == "Keep room for 4 requests at once, not 64"
+    assert fixes[0].apply == switch
+    assert "weights-file" not in {fix.knob for fix in fixes}
+
+
+@pytest.mark.parametrize(("unified", "total"), [(True, 4_096), (False, 8_192)])
+def test_slots_that_share_the_context_need_it_once(unified: bool, total: int) -> None:
+    setup = {**SLOTS_64, "slots": 4, "context": 32_768, "kv_unified": unified}
+    rows = chats(9, prompt_tokens=2_000, clock_start_ms=0.0, clock_end_ms=1.0)
+    apart = [{**row, "clock_start_ms": 2.0 * i, "clock_end_ms": 2.0 * i + 1} for i, row in enumerate(rows)]
+
+    fixes = found(partial_offload.check(measures(apart, setup=setup))).fixes
+
+    assert f"-c {total}" in [fix.apply for fix in fixes]
+
+
+def test_ollama_makes_no_q6_files() -> None:
+    def smaller(engine: str) -> str | None:
+        m = measures(chats(30, engine=engine), setup={**LLAMA_3_8B, "quantization": "Q8_0"})
+        return m.decoding.smaller_quant
+
+    assert smaller("llama-server") == "Q6_K"
+    assert smaller("ollama") == "Q4_K_M"
+
+
 def test_room_for_all_layers_asks_for_all_layers() -> None:
     setup = {**ON_4090, "layers_offloaded": 22, "kv_bytes": GIB}
     rows = chats(1_000 / 30.7, engine="llama-cpp-python")
@@ -432,10 +483,11 @@ def test_offload_saves_at_most_the_decode(on_gpu: int, tok_s: float, weights: fl
 def test_cpu_only_server_is_told_and_is_no_fault() -> None:
     finding = found(cpu_only.check(read("llama-server-b11434/k_multiturn_lv4")))
 
-    assert finding.confidence is Confidence.CERTAIN
+    assert finding.confidence is Confidence.POSSIBLE
     assert not finding.fault
     assert finding.saving is None
     assert "If this machine has a GPU" in finding.why
+    assert "nvidia-smi" in finding.verify
     assert finding.evidence[0].lines[0].line == 127
 
 
@@ -466,12 +518,19 @@ def test_named_gpu_that_the_log_does_not_use() -> None:
     assert found(cpu_only.check(m)).fault
 
 
-def test_only_a_cpu_among_the_devices_is_likely() -> None:
+def test_only_a_cpu_among_the_devices_seems_to_be_all() -> None:
     m = measures(chats(10), setup={"devices": [Device(name="AMD EPYC", backend="CPU")]})
-    finding = found(cpu_only.check(m))
 
-    assert finding.confidence is Confidence.LIKELY
-    assert "seem" in finding.why
+    assert "seem" in found(cpu_only.check(m)).why
+
+
+def test_d13_the_ceiling_goes_before_the_news_that_all_is_on_the_cpu() -> None:
+    setup = {**LLAMA_3_8B, "layers_offloaded": 0, "layers_offloadable": 33}
+    m = measures(chats(13.9), setup=setup, machine=Machine(bandwidth_gb_s=89.6))
+
+    ranked = rank([found(module.check(m)) for module in (cpu_only, at_bandwidth_ceiling)], m)
+
+    assert [finding.rule for finding in ranked] == ["at-bandwidth-ceiling", "cpu-only"]
 
 
 # --- all

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsers.setup import Device
 from rules.prefill import (
+    kv_type_fallback,
     prefill_dominates_long_prompt,
     prefix_unstable,
     prompt_truncated,
@@ -70,6 +72,9 @@ def test_worked_example_is_chunks_prefix_history(cache: dict[str, Any]) -> None:
     assert "12,000 tokens" in finding.why
     assert "4,000 tokens" in finding.why
     assert "20 retrieved chunks" in finding.why
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.saving.bound == "estimate"
+    assert finding.fault
     said = {e.label: e.value for e in finding.evidence}
     assert (said.get("from the cache") == "not logged") == (cache.get("cached_tokens") is None)
     assert rank([finding], m) == [finding]
@@ -132,6 +137,67 @@ def test_chunks_saving_is_near_what_fewer_chunks_saved() -> None:
     after = read("pairs/rag_chunks/after")
     assert isinstance(prefill_dominates_long_prompt.check(after), NotApplicable)
     assert isinstance(rag_chunks_too_many.check(after), NotApplicable)
+
+
+RTX_3090 = {
+    "devices": [Device(name="NVIDIA GeForce RTX 3090", backend="CUDA")],
+    "experts": 256,
+    "layers_offloaded": 41,
+    "layers_offloadable": 41,
+}
+
+
+@pytest.mark.parametrize(
+    ("setup", "tok_s", "confidence"),
+    [
+        pytest.param(RTX_3090, 2_462.0, Confidence.LIKELY, id="a GPU as it should be"),
+        pytest.param(RTX_3090, 114.0, None, id="a GPU far below its decode"),
+        pytest.param({"layers_offloaded": 0}, 114.0, Confidence.LIKELY, id="a CPU"),
+        pytest.param({}, 60.0, Confidence.POSSIBLE, id="who knows"),
+    ],
+)
+def test_long_prompts_are_to_blame_only_at_a_plausible_rate(
+    setup: dict[str, Any], tok_s: float, confidence: Confidence | None
+) -> None:
+    decode_ms = 1_000 / (18 if tok_s < 200 else 121)
+    rows = [{**question(3_000, 100, tok_s), "decode_ms": 100 * decode_ms} for _ in range(8)]
+
+    answer = prefill_dominates_long_prompt.check(measures(rows, setup=setup))
+
+    assert (answer.confidence if isinstance(answer, Finding) else None) is confidence
+
+
+def test_d05_mixed_types_of_the_kv_cache() -> None:
+    def rows(tok_s: float, ms_per_token: float) -> list[dict[str, Any]]:
+        return [{**question(3_000, 300, tok_s), "decode_ms": 300 * ms_per_token} for _ in range(8)]
+
+    mixed = {**RTX_3090, "kv_type_k": "q8_0", "kv_type_v": "q4_0"}
+    m = measures(rows(114, 1_000 / 18), setup=mixed)
+
+    finding = found(kv_type_fallback.check(m))
+
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(8 * (26_300 - 1_200 + 16_700 - 2_500), rel=0.05)
+    assert finding.fixes[0].apply == "-ctk q8_0 -ctv q8_0"
+    assert isinstance(kv_type_fallback.check(measures(rows(2_462, 8.3), setup=mixed)), NotApplicable)
+    same = {**mixed, "kv_type_k": "q4_0"}
+    assert isinstance(kv_type_fallback.check(measures(rows(114, 55), setup=same)), NotApplicable)
+    assert isinstance(prefill_dominates_long_prompt.check(m), NotApplicable)
+
+
+@pytest.mark.parametrize("turns", [4, 5])
+def test_a_short_conversation_is_not_made_of_chunks(turns: int) -> None:
+    rows = [question(6_000 + 350 * i, 200, cached_tokens=20 if i else 0, slot=0) for i in range(turns)]
+    m = measures(rows)
+
+    answers = [
+        rule.check(m) for rule in (prefill_dominates_long_prompt, rag_chunks_too_many, prefix_unstable)
+    ]
+    findings = [answer for answer in answers if isinstance(answer, Finding)]
+
+    assert [finding.confidence for finding in findings] == [Confidence.POSSIBLE]
+    assert [fix.knob for fix in findings[0].fixes[:1]] == ["prompt-order"]
 
 
 def test_chunks_are_said_once() -> None:
@@ -226,6 +292,10 @@ def test_no_token_reused_may_be_a_cache_that_is_off() -> None:
     assert "cache is off" in finding.why
 
 
+def test_a_few_growing_prompts_that_share_nothing_are_strangers() -> None:
+    assert isinstance(prefix_unstable.check(measures(chat(18_000, 600, 0, turns=5))), CannotTell)
+
+
 def test_unknown_cache_is_not_a_miss() -> None:
     assert isinstance(prefix_unstable.check(measures(chat(18_000, 600, None))), CannotTell)
 
@@ -246,6 +316,40 @@ def test_a_conversation_that_misses_its_slot_wanders() -> None:
     assert found(prefix_unstable.check(measures(rows))).requests == 9
     together = [{**row, "clock_end_ms": 900_000.0} for row in rows]
     assert isinstance(prefix_unstable.check(measures(together)), NotApplicable)
+
+
+@pytest.mark.parametrize("cached", [25, 1_732])
+def test_a_batch_sorted_by_length_is_no_conversation(cached: int) -> None:
+    lengths = sorted(1_900 + (i * 7_919) % 3_700 for i in range(30))
+    m = measures([question(length, 150, 2_000.0, cached_tokens=cached, slot=0) for length in lengths])
+
+    answer = prefix_unstable.check(m)
+
+    if cached < 100:
+        assert isinstance(answer, CannotTell)
+    assert not isinstance(answer, Finding) or answer.confidence is Confidence.POSSIBLE
+
+
+def test_a_date_behind_long_fixed_text() -> None:
+    rows = [question(25_000 + 400 * i, 200, 2_000.0, cached_tokens=10_000, slot=0) for i in range(12)]
+
+    finding = found(prefix_unstable.check(measures(rows)))
+
+    assert "10,000 tokens into the prompt" in finding.why
+    assert finding.saving is not None
+    assert finding.saving.ms == pytest.approx(11 * (0.95 * 27_200 - 10_000) / 2, rel=0.02)
+    elsewhere = [question(25_000 + 400 * i, 200, cached_tokens=10_000 + 900 * i, slot=0) for i in range(12)]
+    assert isinstance(prefix_unstable.check(measures(elsewhere)), NotApplicable)
+
+
+def test_a_log_cut_in_two_tells_the_same() -> None:
+    rows = chat(18_000, 600, 12, turns=9)
+    cut = [{**row, "source": f"{i // 3}.log"} for i, row in enumerate(rows)]
+
+    whole, parts = (found(prefix_unstable.check(measures(each))) for each in (rows, cut))
+
+    assert whole.confidence is parts.confidence is Confidence.LIKELY
+    assert (whole.requests, parts.requests) == (8, 6)
 
 
 @given(st.lists(st.integers(2_000, 9_000), min_size=6, max_size=40))
@@ -290,6 +394,37 @@ def test_d03_full_reprocessing() -> None:
     assert isinstance(prefill_dominates_long_prompt.check(m), NotApplicable)
 
 
+def test_reprocessing_without_request_ids_is_told_by_its_place() -> None:
+    """llama-cpp-python names no requests: the line stands before the timings of the one it is about."""
+    python = {"engine": "llama-cpp-python", "slot": None}
+    rows = [
+        {**question(1_500 + 200 * i, 46, 1_000.0, cached_tokens=0), **python, "line": 6 + 5 * i}
+        for i in range(9)
+    ]
+    events = [{"kind": "full_reprocess", "line": 2 + 5 * i} for i in range(1, 9)]
+    m = measures(rows, events=events)
+
+    assert found(swa_hybrid_full_reprocess.check(m)).requests == 8
+    assert isinstance(prefix_unstable.check(m), NotApplicable)
+
+
+@pytest.mark.parametrize(
+    ("version", "switch"),
+    [
+        ("b11434", "--checkpoint-min-step 512"),
+        ("b8000", "--ctx-checkpoints 64"),
+        ("b6300", "--swa-checkpoints 32"),
+        ("b5429", "only ever add to the end of the prompt"),
+        (None, "--checkpoint-min-step 512"),
+    ],
+)
+def test_checkpoints_are_asked_for_as_the_build_knows_them(version: str | None, switch: str) -> None:
+    rows, events = swa_turns({1, 3})
+    m = measures(rows, events=events, setup={"engine_version": version})
+
+    assert found(swa_hybrid_full_reprocess.check(m)).fixes[1].apply == switch
+
+
 def test_a_model_without_a_window_gets_checkpoints() -> None:
     rows, events = swa_turns({1, 3})
 
@@ -332,6 +467,20 @@ def test_d07_cut_prompt() -> None:
     assert 14_570 < context < 20_480
     slow = found(prefill_dominates_long_prompt.check(measures([question(12_000)] * 20)))
     assert rank([slow, finding], m)[0].rule == "prompt-truncated"
+
+
+def test_a_cut_that_also_marks_its_row_is_one_cut() -> None:
+    """Ollama names no request in its line about the cut, and its runner marks the row."""
+    rows = [
+        question(2_048, 300, engine="ollama", request_id="0", run=run, line=20, truncated=run % 2 == 0)
+        for run in range(12)
+    ]
+    cuts = [{"kind": "prompt_truncated", "line": 9, "run": run, "value": 12_522.0} for run in range(0, 12, 2)]
+
+    finding = found(prompt_truncated.check(measures(rows, events=cuts, setup={"context": 2_048})))
+
+    assert finding.requests == 6
+    assert len(finding.evidence) == 2
 
 
 def test_a_cut_prompt_and_a_shifted_context_are_told_apart() -> None:

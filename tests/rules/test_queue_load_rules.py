@@ -78,6 +78,42 @@ def test_one_crowded_window_in_an_hour() -> None:
     assert isinstance(queue_wait.check(m), NotApplicable)
 
 
+def test_a_switch_is_a_number() -> None:
+    found_running = found(queue_wait.check(measures(intervals=windows([8, 8, 8]), setup={"engine": "vllm"})))
+    unknown = found(queue_wait.check(measures(waiting(3_000.0))))
+
+    assert found_running.fixes[0].apply == "--max-num-seqs 8"
+    assert unknown.fixes[0].apply == "more requests at once, or a second replica"
+
+
+def ollama(arrival_s: float, wait_s: float) -> dict[str, Any]:
+    """A request whose latency holds a wait that no phase names, then two seconds of work."""
+    begun = NOON + timedelta(seconds=arrival_s)
+    phases = {"prefill_ms": 300.0, "decode_ms": 1_700.0, "total_ms": 2_010 + 1_000 * wait_s}
+    ended = begun + timedelta(milliseconds=phases["total_ms"])
+    return {"engine": "ollama", "started_at": begun, "finished_at": ended, **phases}
+
+
+def test_ollama_latency_beyond_its_phases_may_be_waiting() -> None:
+    rows = [ollama(0, 0), *(ollama(2 * max(i - 3, 0), min(2 * i, 6)) for i in range(1, 16))]
+
+    finding = found(queue_wait.check(measures(rows, setup={"engine": "ollama", "slots": 1})))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert finding.saving is None
+    assert finding.requests == 15
+    assert finding.fixes[0].apply == "OLLAMA_NUM_PARALLEL=2"
+    assert "one after the other" in finding.verify
+
+
+def test_ollama_latency_of_a_lone_request_is_no_queue() -> None:
+    slow = [ollama(20 * i, 6) for i in range(16)]
+    quick = [ollama(3 * i, 0) for i in range(16)]
+
+    for rows in (slow, quick):
+        assert isinstance(queue_wait.check(measures(rows, setup={"engine": "ollama"})), CannotTell)
+
+
 def test_twelve_requests_on_four_slots() -> None:
     finding = found(queue_wait.check(read(f"{B}/d_parallel4_12req")))
 
@@ -93,6 +129,7 @@ def test_a_cancelled_request_blocks_the_next() -> None:
 
     assert finding.confidence is Confidence.POSSIBLE
     assert "9.3 s after the client had left" in finding.why
+    assert [fix.apply for fix in finding.fixes] == ["-b 256"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rules.catalogue import all_caveats, all_rules
 from rules.ranking import combined, rank
 from rules.remedies import Fix, fix, remedy_ids
 from rules.rule import Confidence, Finding, Phase
-from rules.savings import decode_scaled, output_capped
+from rules.savings import decode_scaled, output_capped, prompts_cut
 from tests.rules.helpers import measures
 
 CHAT = {"prefill_tokens": 1000, "prefill_ms": 500.0, "output_tokens": 300, "decode_ms": 7500.0}
@@ -47,6 +47,25 @@ def test_quality_first_then_seconds_then_faults_then_advice() -> None:
     advice = finding("advice", fault=False, confidence=Confidence.CERTAIN)
     order = [f.rule for f in rank([advice, maybe_fault, saves, cut], slow)]
     assert order == ["cut", "saves", "fault", "advice"]
+
+
+def test_a_guess_about_the_same_requests_goes_below_the_known_cause() -> None:
+    m = measures([CHAT] * 20)
+    few, others = np.repeat([1.0, 0.0], [5, 15]), np.repeat([0.0, 1.0], [5, 15])
+
+    def cut(share: float, rows: np.ndarray) -> Finding:
+        change = prompts_cut(1_000 * (1 - share * rows))
+        sure = share < 0.5
+        return finding(
+            "cause" if sure else "guess",
+            confidence=Confidence.CERTAIN if sure else Confidence.POSSIBLE,
+            saving=m.saving(change),
+            change=change,
+        )
+
+    cause = cut(0.4, few)
+    assert [f.rule for f in rank([cut(0.9, few), cause], m)] == ["cause", "guess"]
+    assert [f.rule for f in rank([cut(0.9, others), cause], m)] == ["guess", "cause"]
 
 
 def test_decode_advice_waits_where_text_outruns_reading() -> None:
