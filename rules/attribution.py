@@ -75,8 +75,11 @@ def _leading(shares: dict[str, float]) -> Verdict:
 
 
 def busy_windows(intervals: pl.DataFrame) -> pl.DataFrame:
-    """Windows in which the engine did something, as far as they tell."""
-    return intervals.filter((pl.col("kind") != "iteration") & ~pl.col("phase").is_in(["idle", "unknown"]))
+    """Windows in which the engine did something, as far as they tell.
+
+    Batch lines are none: an engine may print every prefill batch and only some of the decode batches.
+    """
+    return intervals.filter((pl.col("kind") == "window") & ~pl.col("phase").is_in(["idle", "unknown"]))
 
 
 def interval_verdict(intervals: pl.DataFrame) -> Verdict:

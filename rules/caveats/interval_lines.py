@@ -33,7 +33,7 @@ ID = "interval-lines"
 
 def check(m: Measures) -> Caveat | None:
     """Say what the windows can't give."""
-    averaged = m.intervals.filter(pl.col("kind") != "iteration")
+    averaged = m.intervals.filter(pl.col("kind") == "window")
     if not averaged.height or m.attribution.split:
         return None
     span_ms = averaged["span_ms"].median()
