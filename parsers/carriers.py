@@ -20,6 +20,7 @@ _ISO = rb"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\
 
 _DIGITS = b"0123456789"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CLOCK = rb"\d\d:\d\d:\d\d(?:\.\d+)?"
 _UNIT = rb" \S+ (?P<label>[\w@./-]+)\[\d+\]: "
 
 
@@ -36,12 +37,19 @@ _CARRIERS = {
     for name, starts, pattern in (
         ("cri", _DIGITS, _ISO + rb" (?:stdout|stderr) [FP] "),
         ("journald-iso", _DIGITS, _ISO + _UNIT),
-        ("journald", _LETTERS, rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d" + _UNIT),
+        ("journald", _LETTERS, rb"[A-Z][a-z]{2} [ \d]\d " + _CLOCK + _UNIT),
+        ("journald-full", _LETTERS, rb"[A-Z][a-z]{2} \d{4}-\d\d-\d\d " + _CLOCK + rb" [A-Z+-][\w:]*" + _UNIT),
+        ("journald-monotonic", b"[", rb"\[ *\d+\.\d{6}\]" + _UNIT),
         ("kubectl", b"[", rb"\[pod/(?P<label>[^\]\s]+)\] "),
         ("docker-timestamps", _DIGITS, _ISO + rb" "),
-        ("compose", _DIGITS + _LETTERS + b"_", rb"(?P<label>\w[\w.-]*) +\| "),
+        ("compose", _DIGITS + _LETTERS + b"_", rb"(?P<label>\w[\w.-]*(?:@[\w.-]+)?) +\| "),
         ("router", b"[", rb"\[ *(?P<label>\d{2,5})\] "),
         ("ray", b"(", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+)\) "),
+        (
+            "stern",
+            _DIGITS + _LETTERS,
+            rb"(?P<label>(?=[a-z.-]*\d)[a-z\d.]+(?:-[a-z\d.]+)+ [a-z\d][a-z\d-]*) ",
+        ),
         ("quote", b">", rb"> ?"),
         ("diff", b"<", rb"< "),
     )
@@ -74,8 +82,8 @@ def unwrap(line: bytes, needle: bytes = b"") -> Carried:
         line = _ANSI.sub(b"", line)
     if b"[" in line:
         line = _PASTED_ANSI.sub(b"", line)
-    if line.startswith(b'{"log":'):
-        return _docker_json(line, needle)
+    if line.startswith(b"{") and b'"log":' in line and (carried := _docker_json(line, needle)):
+        return carried
     labels: list[bytes] = []
     time: datetime | None = None
     for _ in range(_MAX_LAYERS):
@@ -105,12 +113,15 @@ def _segment(line: bytes, needle: bytes) -> bytes:
     return next((part for part in reversed(parts) if needle in part), parts[-1] if parts else b"")
 
 
-def _docker_json(line: bytes, needle: bytes) -> Carried:
+def _docker_json(line: bytes, needle: bytes) -> Carried | None:
+    """Docker's own log files; an answer that has a key of that name has neither of the others."""
     try:
         record = json.loads(line)
         text = record["log"].rstrip("\r\n").encode()
     except (ValueError, KeyError, AttributeError, RecursionError):
-        return Carried(line)
+        return None
+    if not record.keys() & {"stream", "time"}:
+        return None
     inner = unwrap(text, needle)
     return Carried(inner.body, inner.label, inner.time or parse_iso(str(record.get("time")).encode()))
 
@@ -123,9 +134,9 @@ def parse_iso(text: bytes | None) -> datetime | None:
     value = re.sub(r"(\.\d{6})\d+", r"\1", value)
     try:
         time = datetime.fromisoformat(value)
-    except ValueError:
+        return time.astimezone(UTC) if time.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return time.astimezone(UTC) if time.tzinfo else None
 
 
 def parse_yearless(month: int, day: int, clock: str, year: int) -> datetime | None:

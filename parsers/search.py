@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
+from parsers.cut import MAX_LINE, ends_of
 from parsers.formats import FORMATS
 from parsers.grams import Grams
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from parsers.formats.base import At, Format, Line
-
-MAX_LINE = 1 << 16
-"""How far into a line literals are looked for and patterns tried; prompt dumps may be megabytes long."""
 
 _LARGE = 1 << 16
 """From this size on a block is first asked for all literals at once."""
@@ -69,8 +67,8 @@ class Search:
             offset_of: the source's offset of a place in the block.
 
         Yields:
-            Where the line starts, the line without its newline, and what may match it: each needle that it
-            holds with the lines that have this needle, in the order of the formats.
+            Where the line starts, what is kept of it, and what may match it: each needle that it holds with
+            the lines that have this needle, in the order of the formats.
         """
         may_hold = Grams(block).may_hold if len(block) >= _LARGE else block.__contains__
         found = [
@@ -91,15 +89,17 @@ class Search:
                 end = len(block)
             ranks = []
             while places and places[0][0] < end:
-                at, rank = places[0]
-                if at < start + MAX_LINE:
-                    ranks.append(rank)
+                rank = places[0][1]
+                ranks.append(rank)
                 if (again := block.find(known[rank][0], end)) < 0:
                     heappop(places)
                 else:
                     heapreplace(places, (again, rank))
+            raw = block[start:end]
+            if end - start > MAX_LINE:
+                raw = ends_of(raw)
+                ranks = [rank for rank in ranks if known[rank][0] in raw]
             ranks.sort()
-            raw = block[start:end] if end - start <= MAX_LINE else block[start : start + MAX_LINE]
             yield start, raw, [known[rank] for rank in ranks]
 
 
@@ -114,12 +114,11 @@ def _first(block: bytes, literals: Iterable[bytes]) -> int:
 
 
 def _line_of(block: bytes, literal: bytes) -> int:
-    """Where the first line that holds the literal, not too far into it, starts, or -1."""
+    """Where the first line starts of which what is kept holds the literal, or -1."""
     at = block.find(literal)
     while at >= 0:
-        start = block.rfind(b"\n", max(at - MAX_LINE, 0), at) + 1
-        if start or at < MAX_LINE:
+        start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
+        if literal in ends_of(block[start : end if end >= 0 else len(block)]):
             return start
-        end = block.find(b"\n", at)
         at = block.find(literal, end) if end >= 0 else -1
     return -1

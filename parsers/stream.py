@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from parsers.carriers import unwrap
+from parsers.cut import drop_middle
 from parsers.formats import FORMATS
 from parsers.formats.base import At, Counts, Process
-from parsers.search import MAX_LINE, Search
+from parsers.search import Search
 
 if TYPE_CHECKING:
     from parsers.formats.base import Format, Reader
@@ -146,7 +147,8 @@ class Stream:
 
     def _tear(self, data: bytes) -> None:
         """Keep what may still be the beginning of a line, but no more of it than is ever read."""
-        self._torn += data[: max(MAX_LINE - len(self._torn), 0)]
+        self._torn += data
+        drop_middle(self._torn)
         self._torn_size += self._width(data)
 
     def _end_torn(self) -> None:
@@ -176,18 +178,20 @@ class Stream:
     def _line(
         self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, number: int, offset: int
     ) -> None:
-        """Hand a line to the first reader one of whose patterns it matches, as it is or unwrapped."""
+        """Hand a line to the first reader one of whose patterns it matches: bare, unwrapped or unindented."""
         if not clean:
             raw = raw.rstrip(b"\r")
             clean = b"\x1b" not in raw and b"\r" not in raw
         for needle, trials in found:
             if clean and self._try(trials, At(number, offset, None, raw), None):
                 return
-            body, label, time = unwrap(raw, needle)
-            if not (clean and body is raw) and self._try(trials, At(number, offset, time, body), label):
-                return
+            for text in (raw, raw.lstrip(b" \t")) if raw[:1] in (b" ", b"\t") else (raw,):
+                body, label, time = unwrap(text, needle)
+                if not (clean and body is raw) and self._try(trials, At(number, offset, time, body), label):
+                    return
 
     def _try(self, trials: list[Trial], at: At, label: bytes | None) -> bool:
+        """True if one matched; a number in it that is none, or can't be, costs the line and no more."""
         _, offset, _, body = at
         for trial in trials:
             if offset >= trial.since and trial.word in body and (match := trial.match(body)) is not None:
@@ -195,7 +199,10 @@ class Stream:
                 if take is None:
                     take = trial.takers[label] = getattr(self._reader(label, trial.format), trial.name)
                 self.matched[trial.engine] += 1
-                take(match, at)
+                try:
+                    take(match, at)
+                except (ValueError, ArithmeticError):
+                    self.counts.impossible_values += 1
                 return True
         return False
 

@@ -7,7 +7,21 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-from parsers.formats import llama_cli, llama_cpp, llama_cpp_python, llama_server, ollama, vllm
+from parsers.formats import (
+    koboldcpp,
+    llama_batched_bench,
+    llama_bench,
+    llama_cli,
+    llama_cpp,
+    llama_cpp_python,
+    llama_server,
+    ollama,
+    sglang,
+    tabbyapi,
+    text_generation_webui,
+    tgi,
+    vllm,
+)
 from parsers.formats.base import Format
 
 BUILTIN: tuple[Format, ...] = (
@@ -16,6 +30,13 @@ BUILTIN: tuple[Format, ...] = (
     llama_cli.FORMAT,
     ollama.FORMAT,
     vllm.FORMAT,
+    sglang.FORMAT,
+    tgi.FORMAT,
+    koboldcpp.FORMAT,
+    tabbyapi.FORMAT,
+    text_generation_webui.FORMAT,
+    llama_bench.FORMAT,
+    llama_batched_bench.FORMAT,
     llama_cpp.FORMAT,
 )
 

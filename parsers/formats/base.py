@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from parsers.records import Event, Interval, Request
@@ -98,6 +99,28 @@ class Counts:
     impossible_values: int = 0
 
 
+_NUMBERS = {
+    Request: (
+        *("prompt_tokens", "cached_tokens", "prefill_tokens", "output_tokens", "decode_steps", "slot"),
+        *("context_tokens", "draft_tokens", "accepted_tokens", "prefill_ms", "decode_ms", "queue_ms"),
+        *("load_ms", "ttft_ms", "total_ms", "clock_start_ms", "clock_end_ms"),
+    ),
+    Interval: (
+        *("span_ms", "prefill_tokens", "cached_tokens", "decode_tokens", "prefill_tok_s", "decode_tok_s"),
+        *("running", "waiting", "kv_usage", "prefix_hit_rate", "accept_length"),
+    ),
+    Event: ("slot", "value"),
+}
+_NUMBERS_OF = {row_type: attrgetter(*names) for row_type, names in _NUMBERS.items()}
+_LARGEST = float(1 << 53)
+"""No count and no time in ms is larger: from here on a float skips whole numbers, and a sum may overflow."""
+
+
+def _is_possible(value: object) -> bool:
+    """False for a number that no engine can mean: it is text, cut or quoted."""
+    return not isinstance(value, (int, float)) or -_LARGEST <= value <= _LARGEST
+
+
 _START_FACTS = {"devices", "engine_version"}
 """What a process may have said before the line that announces it: backends name devices when they load."""
 
@@ -109,8 +132,11 @@ class Process:
     the server's lines, and a host such as Ollama around both.
 
     Attributes:
-        host: engine name that replaces the reader's own on every row (Ollama around llama-server).
-        on_request: a host's hook that takes requests before they leave; it emits them itself later.
+        host: engine that logs around others (Ollama around llama-server); their rows carry its name.
+        hosted: those engines.
+        on_request: a hook that takes requests before they leave; it emits them itself, maybe later.
+        on_event: the same for events.
+        clocked: its lines have a clock of its own, so that like ones without it are quotes.
     """
 
     def __init__(self, source: str, counts: Counts, out: list[Row], setups: list[Setup], year: int) -> None:
@@ -118,8 +144,11 @@ class Process:
         self.year = year
         self.counts = counts
         self.host: str | None = None
+        self.hosted: frozenset[str] = frozenset()
         self.on_request: Callable[[Request], None] | None = None
+        self.on_event: Callable[[Event], None] | None = None
         self.readers: list[Reader] = []
+        self.clocked = False
         self._out = out
         self._setups = setups
         self.setup = self._new_setup(1)
@@ -135,7 +164,9 @@ class Process:
         """Record setup facts that this line states."""
         if self.setup.is_empty and not self._begun:
             self._begin(at)
-        self.setup.learn(f"log line {at.number}", **facts)
+        known = {name: value for name, value in facts.items() if _is_possible(value)}
+        self.counts.impossible_values += len(facts) - len(known)
+        self.setup.learn(f"log line {at.number}", **known)
 
     def forget(self, *facts: str) -> None:
         """Drop setup facts that no longer hold."""
@@ -150,32 +181,51 @@ class Process:
         elif self.setup.is_empty:
             self._begin(at)
 
-    def restart(self, at: At) -> None:
-        """A new process begins at this line; open requests of the old one will never end."""
+    def restart(self, at: At, *, beside: bool = False) -> None:
+        """A new process begins at this line; open requests of the old one, unless it lives on, never end."""
         for reader in self.readers:
-            reader.close()
+            reader.joined() if beside else reader.close()
+        self.clocked = False
         if self._served or not self.setup.is_empty:
             self.setup = self._new_setup(at.number)
             self._served = False
         self._begin(at)
 
+    def see_clock(self) -> None:
+        """A line has llama.cpp's own clock, which hosts switch off: what they hosted is over."""
+        self.clocked = True
+        if self.host is not None:
+            for reader in self.readers:
+                reader.close()
+            self.host = self.on_request = self.on_event = None
+
     def _begin(self, at: At) -> None:
         self.setup.line, self._begun = at.number, True
 
     def emit(self, row: Row) -> None:
-        """Hand over a finished row; a host may take requests first."""
+        """Hand over a finished row; a host may take it first."""
         self._served = True
+        row.run = self.run
         if isinstance(row, Request) and self.on_request is not None:
-            row.run = self.run
             self.on_request(row)
+        elif isinstance(row, Event) and self.on_event is not None:
+            self.on_event(row)
         else:
-            row.run = self.run
             self.release(row)
+
+    def name_of(self, engine: str) -> str:
+        """What rows call this engine: its own name, or its host's."""
+        return self.host if self.host and engine in self.hosted else engine
 
     def release(self, row: Row) -> None:
         """Let a row out of the process."""
+        self._served = True
+        for value in _NUMBERS_OF[type(row)](row):
+            if value is not None and not -_LARGEST <= value <= _LARGEST:
+                self._leave_out_impossible(row)
+                break
         row.source = self.source
-        row.engine = self.host or row.engine
+        row.engine = self.name_of(row.engine)
         if self.setup.engine is None:
             self.setup.engine = row.engine
         if isinstance(row, Request):
@@ -186,6 +236,12 @@ class Process:
         else:
             self.counts.events += 1
         self._out.append(row)
+
+    def _leave_out_impossible(self, row: Row) -> None:
+        for name in _NUMBERS[type(row)]:
+            if not _is_possible(getattr(row, name)):
+                setattr(row, name, None)
+                self.counts.impossible_values += 1
 
     def event(self, engine: str, at: At, kind: str, detail: str | None = None, **more: object) -> None:
         """Emit an event that this line tells of."""
@@ -205,6 +261,10 @@ class Reader:
 
     def flush(self) -> None:
         """Emit rows that are whole and only waited for lines that might still belong to them."""
+
+    def joined(self) -> None:
+        """Another process begins, and the one so far may live on beside it."""
+        self.close()
 
     def close(self) -> None:
         """The source or the process ends here: emit what is whole, count what is not."""

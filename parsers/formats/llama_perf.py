@@ -206,7 +206,7 @@ class BlockReader(Reader):
 
     def noted(self, m: re.Match[bytes], at: At) -> None:
         """A line that only this program prints: it says who logged, no more."""
-        self.process.setup.engine = self.process.setup.engine or self.process.host or self.engine
+        self.process.setup.engine = self.process.setup.engine or self.process.name_of(self.engine)
 
     def _drop_block(self) -> None:
         if self._block is not None:

@@ -59,11 +59,25 @@ CARRIERS: dict[str, Callable[[bytes], bytes]] = {
     "docker compose with times": each(lambda n, line: b"llama-1  | " + clock(n).encode() + b" " + line),
     "docker with times": each(lambda n, line: clock(n).encode() + b" " + line),
     "docker json-file": each(docker_json),
+    "docker json-file with more in it": each(
+        lambda n, line: json.dumps(
+            {"stream": "stderr", "log": line.decode() + "\n", "attrs": {"tag": "x"}, "time": clock(n)}
+        ).encode()
+    ),
     "kubernetes": each(lambda n, line: clock(n).encode() + b" stderr F " + line),
     "kubectl": each(lambda n, line: b"[pod/llama-6d5f7c9b8-x2x4z/server] " + line),
     "kubectl with times": each(lambda n, line: b"[pod/llama-0/server] " + clock(n).encode() + b" " + line),
     "journald": each(lambda n, line: b"Nov 29 20:15:30 host llama-server[4711]: " + line.strip(b" ")),
     "journald iso": each(lambda n, line: b"2025-11-29T20:15:30+0100 host llama[1]: " + line.strip(b" ")),
+    "journald precise": each(
+        lambda n, line: b"Nov 29 20:15:30.123456 host llama-server[4711]: " + line.strip(b" ")
+    ),
+    "journald full": each(lambda n, line: b"Sat 2025-11-29 20:15:30 CET host llama[1]: " + line.strip(b" ")),
+    "journald monotonic": each(lambda n, line: b"[ 1234.567890] host llama[1]: " + line.strip(b" ")),
+    "swarm": each(lambda n, line: b"ai_llama.1.7q92v0nr1hcg@node-1    | " + line),
+    "stern": each(lambda n, line: b"llama-6d5f7c9b8-x2x4z server " + line if line.strip() else line),
+    "indented": each(lambda n, line: b"    " + line),
+    "indented with tabs": each(lambda n, line: b"\t" + line),
     "quoted": each(lambda n, line: b"> " + line),
     "quoted twice": each(lambda n, line: b"> > " + line),
     "colours": each(coloured),
@@ -92,7 +106,7 @@ def test_carried_logs_give_the_same_rows(log: str, carrier: str) -> None:
     starts = bare.split(b"\n")
     for row in carried.requests:
         here = data[row.offset :].decode(ENCODED.get(carrier, "utf-8"), "replace").split("\n")[0].encode()
-        assert unwrap(here.rstrip(b"\r")).body.startswith(starts[row.first_line - 1].strip(b" ")[:60])
+        assert unwrap(here.strip(b"\r\t ")).body.startswith(starts[row.first_line - 1].strip(b" ")[:60])
 
 
 @pytest.mark.parametrize("carrier", [name for name in CARRIERS if "times" in name or "json" in name])
@@ -116,6 +130,8 @@ def test_a_log_without_a_clock_has_no_times() -> None:
         (b"a | [41219] hello", b"a/41219"),
         (b"[pod/x/y] [41219] hello", b"x/y/41219"),
         (b"Nov  9 20:15:30 host ollama[12]: hello", b"ollama"),
+        (b"ai_llama.1.7q92v0@node    | hello", b"ai_llama.1.7q92v0@node"),
+        (b"llama-0 server hello", b"llama-0 server"),
         (b"hello", None),
     ],
 )
@@ -129,11 +145,16 @@ def test_labels_name_who_wrote_a_line(line: bytes, label: bytes | None) -> None:
         b"slot print_timing: id  0 | task 2 | ",
         b"llama_memory_breakdown_print: |   - CUDA0 (RTX 5090)   | 32606 = 4334 + (21832",
         b"| model | size | test | t/s |",
-        b"       eval time =       1.00 ms /     1 tokens (",
         b"0.00.735.801 I slot print_timing: id  0 | task 1 | prompt eval time = 1",
         b"[INFO] hello",
         b'{"log": 7}',
         b'{"log":"unfinished',
+        b'{"content":"a","log":"slot launch_slot_: id  0 | task 1 | processing task"}',
+        b"prompt eval time =       1.00 ms /     1 tokens (",
+        b"       eval time =       1.00 ms /     1 tokens (",
+        b"slot launch_slot_: id  0 | task 1 | processing task",
+        b"llama_perf_context_print: prompt eval time =      88.50 ms",
+        b"WARNING 01-01 00:00:00 [scheduler.py:1] Sequence group cmpl-1 is preempted by ",
         b'{"log":' + b"[" * 50_000,
         b"",
     ],

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.parsers.reading import join, read
+
+if TYPE_CHECKING:
+    from random import Random
 
 LAUNCH = "slot launch_slot_: id  {slot} | task {task} | processing task"
 RELEASE = "slot      release: id  {slot} | task {task} | stop processing: n_tokens = {n}, truncated = {cut}"
@@ -164,3 +173,112 @@ def test_rerank_and_embedding_are_told_apart_by_their_route() -> None:
         )
     )
     assert [row.kind for row in log.requests] == ["rerank", "embedding"]
+
+
+PROMPT = "slot operator(): id  {slot} | task {task} | new prompt, n_ctx_slot = 9, n_keep = 0, {tokens}"
+
+
+def timed(slot: int, task: int) -> list[str]:
+    """A request whose timing lines each carry slot and task (since b9230)."""
+    prefix = HEADER.format(slot=slot, task=task)
+    launch, *_, release = request(slot, task)
+    prompt = PROMPT.format(slot=slot, task=task, tokens="task.n_tokens = 56")
+    return [launch, prompt, *(prefix + line for line in BLOCK), release]
+
+
+@pytest.mark.parametrize("lost", [{2}, {3}, {4}, {2, 3}, {2, 4}, {3, 4}, {2, 3, 4}])
+def test_a_request_that_lost_timing_lines_is_no_embedding(lost: set[int]) -> None:
+    damaged = [line for at, line in enumerate(timed(0, 70)) if at not in lost]
+    log = read(join([*timed(0, 5), *damaged, *timed(0, 140)]))
+    assert [row.request_id for row in log.requests] == ["5", "140"]
+    assert {row.kind for row in log.requests} == {"generation"}
+    assert log.stream.counts.incomplete_requests == 1
+
+
+def test_a_slot_released_twice_ran_one_request() -> None:
+    """Until b6722 the slot is released before its timing is printed; some builds release it again."""
+    launch, *block, release = request(0, 5)
+    early = release.replace("n_tokens", "n_past")
+    log = read(join([launch, early, *block, early, *request(0, 60)]))
+    assert [row.request_id for row in log.requests] == ["5", "60"]
+
+
+SAID: dict[str, dict[str, object]] = {
+    "slot is processing task": {},
+    "kv cache rm [p0, end)": {"p0": 7},
+    "prompt eval time     =     100.25 ms /    50 tokens (    2.01 ms per token,   498.75 t/s)": {
+        "t_prompt_processing": 100.253,
+        "n_prompt_tokens_processed": 50,
+        "t_token": 2.00506,
+    },
+    "generation eval time =      90.00 ms /    10 runs   (    9.00 ms per token,   111.11 t/s)": {
+        "t_token_generation": 90.0,
+        "n_decoded": 10,
+        "t_token": 9.0,
+    },
+    "          total time =     190.25 ms": {
+        "t_prompt_processing": 100.253,
+        "t_token_generation": 90.0,
+        "t_total": 190.253,
+    },
+    "slot released": {"n_ctx": 512, "n_past": 66, "n_system_tokens": 0, "truncated": False},
+}
+
+
+def key_value(
+    task: int, ids: tuple[str, str] = ("id_slot", "id_task"), n: int = 6
+) -> list[dict[str, object]]:
+    """The lines of one request of b2259 to b3760."""
+    return [
+        {"level": "INFO", "function": "print_timings", "line": 9, "msg": message}
+        | {"tid": "1", "timestamp": 1700000000 + task, ids[0]: 0, ids[1]: task}
+        | values
+        for message, values in list(SAID.items())[:n]
+    ]
+
+
+def as_text(said: dict[str, object]) -> str:
+    values = " ".join(
+        f"{k}={json.dumps(v)}" for k, v in said.items() if k not in ("level", "function", "line", "msg")
+    )
+    return f"{said['level']} [{said['function']:>24}] {said['msg']} | {values}"
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([("id_slot", "id_task"), ("slot_id", "task_id")]))
+def test_values_count_whatever_their_order_and_spelling(random: Random, ids: tuple[str, str]) -> None:
+    lines = key_value(5, ids)
+    shuffled = [dict(random.sample(list(said.items()), len(said))) for said in lines]
+    spelled = (
+        [as_text(said) for said in shuffled],
+        [json.dumps(said, separators=(",", ":")) for said in shuffled],
+    )
+    for log in spelled:
+        [row] = read(join(log)).requests
+        assert (row.request_id, row.slot, row.cached_tokens, row.prompt_tokens) == ("5", 0, 7, 57)
+        assert (row.prefill_ms, row.decode_ms, row.total_ms) == (100.253, 90.0, 190.253)
+        assert row.started_at == datetime.fromtimestamp(1700000005, UTC)
+
+
+def test_before_b3761_a_task_without_timing_is_no_embedding_until_its_route_says_so() -> None:
+    untimed = [as_text(said) for said in (*key_value(5, n=2), key_value(5)[-1])]
+    after = [as_text(said) for said in key_value(9)]
+    route = 'INFO [      log_server_request] request | tid="2" method="POST" path="/v1/{}" params={{}}'
+    left = read(join([*untimed, route.format("completions"), *after]))
+    assert [row.request_id for row in left.requests] == ["9"]
+    assert left.stream.counts.incomplete_requests == 1
+    embedded = read(join([*untimed, route.format("embeddings"), *after]))
+    assert [(row.request_id, row.kind) for row in embedded.requests] == [
+        ("5", "embedding"),
+        ("9", "generation"),
+    ]
+
+
+def test_a_prompt_that_holds_such_lines_adds_nothing() -> None:
+    inner = key_value(7)
+    prompt = "\n".join([*map(as_text, inner), *map(json.dumps, inner)])
+    said = {"level": "VERB", "function": "operator()", "msg": "data stream"}
+    verbose: dict[str, object] = {**said, "to_send": prompt}
+    own = [as_text(said) for said in key_value(5)]
+    quoting = [own[0], as_text(verbose), json.dumps(verbose), *own[1:]]
+    places = ("line", "first_line", "offset")
+    assert read(join(quoting)).told(*places) == read(join(own)).told(*places)

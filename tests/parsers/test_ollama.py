@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers.formats.ollama.durations import go_duration_ms
@@ -222,6 +222,7 @@ _DURATIONS = ("total_duration", "load_duration", "prompt_eval_count", "prompt_ev
 _TIMINGS = ("cache_n", "prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "draft_n")
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries(dict.fromkeys((*_DURATIONS, *_TIMINGS), _VALUES)), _VALUES)
 def test_no_answer_breaks_the_tables(values: dict[str, object], moment: object) -> None:
     ollama = {"done": True, "created_at": moment, **{key: values[key] for key in _DURATIONS}}

@@ -220,6 +220,8 @@ def test_span_is_a_window_and_never_a_pause(
         ("0.0", "0.0", 2, 0, "prefill"),  # a long prompt in progress: its tokens are credited at its end
         ("900.0", "0.2", 2, 0, "prefill"),  # two first tokens in 10 s
         ("900.0", "0.3", 2, 0, "mixed"),
+        ("0.0", "0.2", 3, 0, "prefill"),  # two tokens in 10 s for three requests: they wait for a prompt
+        ("0.0", "0.3", 3, 0, "decode"),
         ("0.0", "55.0", 2, 1, "decode"),
         ("900.0", "55.0", 2, 2, "queue"),
         ("0.0", "0.0", 0, 3, "queue"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parsers.formats.base import line
 
-HEAD = rb"(?:(?P<clock>\d+\.\d\d\.\d{3}\.\d{3}) )?(?:[IWED] )?"
+HEAD = rb"(?:(?P<clock>\d{1,8}\.\d\d\.\d{3}\.\d{3}) )?(?:[IWED] )?"
 """What llama.cpp itself puts before a line: minutes.seconds.ms.us since its start, and the level."""
 
 _COMMON = HEAD + rb"(?:cmn +\S+: +)?(?:common_params_print_info: +)?"

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import re
+from functools import wraps
+from typing import TYPE_CHECKING
 
 from parsers.formats.base import At, Process, Reader, integer, text
+from parsers.formats.llama_cpp.lines import LINES
 from parsers.formats.llama_cpp.units import size_bytes
 from parsers.setup import Device
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _CACHE_TYPE = re.compile(rb"([KV]) \((\w+)\)")
-_PARAMETERS = re.compile(rb"([\d.]+) ([KMBT])")
+_PARAMETERS = re.compile(rb"(\d+(?:\.\d+)?) ([KMBT])")
 _SCALE = {b"K": 1e3, b"M": 1e6, b"B": 1e9, b"T": 1e12}
+
+
+def _own(
+    method: Callable[[HeaderReader, re.Match[bytes], At], None],
+) -> Callable[[HeaderReader, re.Match[bytes], At], None]:
+    """Drops a line without a clock where the process's lines have one: a prompt or an answer quotes it."""
+
+    @wraps(method)
+    def checked(self: HeaderReader, m: re.Match[bytes], at: At) -> None:
+        if m["clock"] is not None:
+            self.process.see_clock()
+        if m["clock"] is not None or not self.process.clocked:
+            method(self, m, at)
+
+    return checked
 
 
 class HeaderReader(Reader):
@@ -96,7 +117,7 @@ class HeaderReader(Reader):
         key, value = m["key"], m["value"].strip()
         if name := _META_COUNTS.get(key):
             self._learn_model(at, **{name: _count(value)})
-        elif name := _META_WORDS.get(key):
+        elif (name := _META_WORDS.get(key)) and _WORDS.fullmatch(value):
             self._learn_model(at, **{name: text(value)})
         elif key in (b"file size", b"model size") and b"BPW" in value:
             self._learn_model(at, weights_bytes=size_bytes(value))
@@ -113,7 +134,7 @@ class HeaderReader(Reader):
         """``CUDA0 model buffer size = 4403.49 MiB``, one line for each buffer."""
         size = size_bytes(m["size"]) or 0
         setup = self.process.setup
-        if m["where"].startswith(b"CPU"):
+        if m["where"].startswith(_HOST_BUFFERS) or m["where"].endswith(b"_Host"):
             self._learn_model(at, cpu_weights_bytes=(setup.cpu_weights_bytes or 0) + size)
         else:
             self._learn_model(at, gpu_weights_bytes=(setup.gpu_weights_bytes or 0) + size)
@@ -204,6 +225,15 @@ class HeaderReader(Reader):
         self.process.learn(at, devices=list(self._devices.values()))
 
 
+_BEGINNINGS = {"started", "cuda_found"}
+"""Lines that may be of the next process, which may have no clock."""
+
+for _name in {line.name for line in LINES} - _BEGINNINGS:
+    setattr(HeaderReader, _name, _own(getattr(HeaderReader, _name)))
+
+_HOST_BUFFERS = (b"CPU", b"AMX", b"BLAS")
+"""Weights in the machine's own memory; so are those in buffers that a GPU can also read (`CUDA_Host`)."""
+
 _META_COUNTS = {
     b"n_layer": "layers",
     b"n_layer_all": "layers",
@@ -216,6 +246,7 @@ _META_COUNTS = {
     b"n_swa": "sliding_window",
 }
 _META_WORDS = {b"arch": "architecture", b"file type": "quantization", b"model ftype": "quantization"}
+_WORDS = re.compile(rb"[\w ,.()+-]{1,48}")
 _FIRST_OF_CONTEXT = b"n_seq_max"
 _CONTEXT_COUNTS = {
     b"n_ctx": "context_total",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SIZE = re.compile(rb"([\d.]+) (B|KiB|MiB|GiB|MB|GB)")
+_SIZE = re.compile(rb"(?<![\d.])(\d+(?:\.\d+)?) (B|KiB|MiB|GiB|MB|GB)")
 _UNIT = {b"B": 1, b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30, b"MB": 1 << 20, b"GB": 1 << 30}
 
 

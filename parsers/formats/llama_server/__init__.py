@@ -1,24 +1,34 @@
-"""llama-server (llama.cpp), b3761 and newer: two layouts of the timing lines, one life of a task.
+"""llama-server (llama.cpp), b1413 and newer: four layouts of the timing lines, one life of a task.
 
-- `lifecycle.py`: launch, new prompt, cached prefix, shift, cancel, release, the same in both layouts.
-- `bare.py`: until b9229 a `slot print_timing` header is followed by timing lines without any prefix.
+- `keyvalue.py`: b2259 to b3760, and what was built on it: all lines with their values as key=value or JSON.
+- `lifecycle.py`: since b3761 launch, new prompt, cached prefix, shift, cancel, release.
+- `bare.py`: b3761 to b9229, a `slot print_timing` header followed by timing lines without any prefix; the
+  same lines behind `print_timings:` until b2258.
 - `prefixed.py`: since b9230 every timing line carries its slot and task.
-- `body.py`: answers with a `timings` object, as clients log them.
+- `body.py`: answers with a `timings` object, as clients log them; `pretty.py`: printed over many lines.
+- `lanes.py`: the servers that a host runs side by side; `own.py`: what the server says of itself.
 - `task.py`: one task and the request it makes; `tasks.py`: the open ones; `reader.py`: line by line.
 """
 
 from __future__ import annotations
 
 from parsers.formats.base import Format
-from parsers.formats.llama_server import bare, body, lifecycle, prefixed
+from parsers.formats.llama_server import bare, body, keyvalue, lifecycle, prefixed, pretty
 from parsers.formats.llama_server.reader import ServerReader
 
 FORMAT = Format(
     engine="llama-server",
     title="llama-server (llama.cpp)",
-    versions="b3761 and newer",
+    versions="b1413 and newer",
     grain="request",
-    identify=(b" | task ", b"srv  ", b"prompt eval time =", b'"timings":'),
-    lines=(*prefixed.LINES, *lifecycle.LINES, *bare.LINES, *body.LINES),
+    identify=(
+        b" | task ",
+        b"srv  ",
+        b"prompt eval time =",
+        b'"timings":',
+        b"slot is processing task",
+        b"print_timings",
+    ),
+    lines=(*prefixed.LINES, *lifecycle.LINES, *bare.LINES, *keyvalue.LINES, *body.LINES, *pretty.LINES),
     reader=ServerReader,
 )

@@ -6,11 +6,12 @@ server's own log (`-v`) the slot lines tell of the same request, so there bodies
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from parsers.cut import json_object
 from parsers.formats.base import line
+from parsers.formats.llama_server.pretty import PrettyTimings
 from parsers.records import Request
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _Known = TypeVar("_Known")
 
-LINES = (line("body", b'"timings":', rb"(?:data: ?)?(?P<body>\{.*\})\s*,?$"),)
+LINES = (line("body", b'"timings":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$"),)
 
 _MAX_OPEN = 64
 _MAX_COUNT = 1 << 53
@@ -32,20 +33,25 @@ class Bodies:
 
     Args:
         process: takes the requests, and counts the streams that never ended.
+
+    Attributes:
+        pretty: those printed over many lines.
     """
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._open: dict[str, At] = {}
         self._told: dict[str, None] = {}
+        self.pretty = PrettyTimings(self._take)
 
     def take(self, m: re.Match[bytes], at: At) -> None:
         """One body or chunk."""
-        try:
-            body = json.loads(m["body"])
-        except (ValueError, RecursionError):
-            return
-        row = _row(body, at) if isinstance(body, dict) else None
+        self.pretty.flush()
+        if (body := json_object(m["body"])) is not None:
+            self._take(body, at, at)
+
+    def _take(self, body: dict[str, Any], first: At, last: At) -> None:
+        row = _row(body, first, last)
         if row is None or row.request_id in self._told:
             return
         over = row.finish_reason is not None or body.get("stop", "choices" not in body) is True
@@ -53,7 +59,7 @@ class Bodies:
             if over:
                 self._process.emit(row)
             return
-        first = self._open.pop(row.request_id, at)
+        first = self._open.pop(row.request_id, first)
         row.first_line, row.offset = first.number, first.offset
         if over:
             _remember(self._told, row.request_id, None)
@@ -63,6 +69,7 @@ class Bodies:
 
     def close(self) -> None:
         """No more will come."""
+        self.pretty.flush()
         self._process.counts.incomplete_requests += len(self._open)
         self._open.clear()
 
@@ -76,7 +83,7 @@ def _remember(known: dict[str, _Known], key: str, value: _Known) -> bool:
     return full
 
 
-def _row(body: dict[str, Any], at: At) -> Request | None:
+def _row(body: dict[str, Any], first: At, last: At) -> Request | None:
     """The request that a body tells of; ``None`` where its timings are not whole."""
     timings = body.get("timings")
     if not isinstance(timings, dict):
@@ -89,9 +96,10 @@ def _row(body: dict[str, Any], at: At) -> Request | None:
     total_ms = round(prefill_ms + decode_ms, 3)
     finished_at = _created(body)
     return Request(
-        line=at.number,
+        line=last.number,
         engine="llama-server",
         request_id=_text(body, "id"),
+        slot=_count(body, "id_slot"),
         model=_text(body, "model"),
         started_at=finished_at and finished_at - timedelta(milliseconds=total_ms),
         finished_at=finished_at,
@@ -107,9 +115,11 @@ def _row(body: dict[str, Any], at: At) -> Request | None:
         total_ms=total_ms,
         draft_tokens=_count(timings, "draft_n"),
         accepted_tokens=_count(timings, "draft_n_accepted"),
+        context_tokens=_count(body, "tokens_cached"),
+        truncated=body["truncated"] if isinstance(body.get("truncated"), bool) else None,
         finish_reason=_finish_reason(body),
-        first_line=at.number,
-        offset=at.offset,
+        first_line=first.number,
+        offset=first.offset,
     )
 
 

@@ -12,18 +12,18 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Process, Reader
 from parsers.formats.llama_cpp import clock_ms
 from parsers.formats.llama_server.body import Bodies
+from parsers.formats.llama_server.keyvalue import timed
+from parsers.formats.llama_server.lanes import Lanes
+from parsers.formats.llama_server.own import OwnLines
 from parsers.formats.llama_server.task import ENGINE, Task
-from parsers.formats.llama_server.tasks import Tasks
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-_SAME_RUN_CLOCK_SLACK_MS = 1_000.0
-_LONGEST_DUMP_LINES = 1_000
+    from parsers.formats.base import At, Process
 
 
 def _of_task(
@@ -33,82 +33,33 @@ def _of_task(
 
     @wraps(method)
     def found(self: ServerReader, m: re.Match[bytes], at: At) -> None:
-        if (task := self._task(m, at)) is not None:
-            method(self, task, m, at)
+        if (task := self._task(m, at, method.__name__)) is not None:
+            method(self, task, m, timed(m, at))
 
     return found
 
 
-class ServerReader(Reader):
+class ServerReader(OwnLines):
     """One method for each line; the tasks they are about; the one block of bare lines that may be open."""
 
-    engine = ENGINE
-
     def __init__(self, process: Process) -> None:
-        super().__init__(process)
         self._bodies = Bodies(process)
-        self._forget()
+        super().__init__(process)
 
     def _forget(self) -> None:
-        """Start over, as each process does."""
-        self._tasks = Tasks(self.process)
+        super()._forget()
+        self._lanes = Lanes(self.process)
+        self._tasks = self._lanes.all[0]
         self._block: Task | None = None
-        self._started = self._clocked = False
-        self._clock_ms: float | None = None
-        self._dump_line: int | None = None
-
-    # --- the process
-
-    def started(self, m: re.Match[bytes], at: At) -> None:
-        """A new server begins."""
-        if self._own(m, at):
-            self.process.start(at)
-            self._see_clock(m, at)
-            self._started = True
-
-    def load_failed(self, m: re.Match[bytes], at: At) -> None:
-        """``exiting due to model loading error``."""
-        self.process.setup.engine = self.process.host or ENGINE
-        self.process.event(ENGINE, at, "error", "the model could not be loaded")
-
-    def out_of_memory(self, m: re.Match[bytes], at: At) -> None:
-        """An allocation failed."""
-        self.process.event(ENGINE, at, "out_of_memory", f"could not allocate {m['size'].decode()}")
-
-    def dump(self, m: re.Match[bytes], at: At) -> None:
-        """A chat template or an answer follows, raw, on as many lines as it has."""
-        self._dump_line = at.number
-
-    def dumped(self, m: re.Match[bytes], at: At) -> None:
-        """The text is over."""
-        self._dump_line = None
-
-    def _own(self, m: re.Match[bytes], at: At) -> bool:
-        """Whether the engine says this itself; text that it prints has no clock and may quote its lines."""
-        if m["clock"] is not None:
-            self._clocked = True
-            return True
-        return not self._clocked and not self._in_dump(at)
-
-    def _in_dump(self, at: At) -> bool:
-        return self._dump_line is not None and at.number <= self._dump_line + _LONGEST_DUMP_LINES
-
-    def _see_clock(self, m: re.Match[bytes], at: At) -> float | None:
-        """The process's clock in ms; one that goes back is another process's."""
-        now = clock_ms(m["clock"])
-        if now is not None:
-            if self._clock_ms is not None and now < self._clock_ms - _SAME_RUN_CLOCK_SLACK_MS:
-                self.process.restart(at)
-            self._clocked, self._clock_ms = True, now
-        return now
 
     # --- the life of a task
 
-    def _task(self, m: re.Match[bytes], at: At) -> Task | None:
+    def _task(self, m: re.Match[bytes], at: At, line: str) -> Task | None:
         """The open task this line is about; one whose launch the log doesn't hold is opened here."""
         if not self._own(m, at):
             return None
         slot, number = int(m["slot"]), int(m["task"])
+        self._tasks = self._lanes.having(slot, number, line, m)
         self._tasks.settle(slot, number)
         self._block = None
         task = self._tasks.find(slot, number)
@@ -129,8 +80,9 @@ class ServerReader(Reader):
             self.process.restart(at)
             self._see_clock(m, at)
         self._block = None
+        self._tasks = self._lanes.free(slot)
         self._tasks.launch(
-            Task(slot, number, at, True, clock_ms=now_ms, last_clock=m["clock"], started_at=at.time)
+            Task(slot, number, at, True, now_ms, last_clock=m["clock"], started_at=timed(m, at).time)
         )
 
     @_of_task
@@ -170,17 +122,27 @@ class ServerReader(Reader):
         """The slot is free again; says how full its context is. `n_past` is the word until b6889."""
         task.context, task.truncated = int(m["tokens"]), m["truncated"] == b"1"
         task.counts_drafts = m["unit"] == b"past"
-        self._tasks.release(task, at, timing_may_follow=m["unit"] == b"past")
+        self._tasks.release(task, at, timing_may_follow=task.counts_drafts)
+        if self.process.host and not task.counts_drafts:
+            self._end_untimed("embedding")
+
+    @_of_task
+    def let_go(self, task: Task, m: re.Match[bytes], at: At) -> None:
+        """``slot released`` until b3760: an untimed task was an embedding, or its client left."""
+        task.context, task.truncated = int(m["tokens"]), m["truncated"] == b"true"
+        if task.timed:
+            self._tasks.release(task, at, timing_may_follow=False)
 
     def cancelled(self, m: re.Match[bytes], at: At) -> None:
         """``cancel task, id_task = 5``: its client went away."""
         if self._own(m, at):
-            self._tasks.cancel(int(m["task"]), clock_ms(m["clock"]), at)
+            number = int(m["task"])
+            self._lanes.numbered(number).cancel(number, clock_ms(m["clock"]), at)
 
     def failed(self, m: re.Match[bytes], at: At) -> None:
         """The server refused or gave up the task."""
         number = int(m["task"])
-        if not self._own(m, at) or not (task := self._tasks.fail(number)):
+        if not self._own(m, at) or not (task := self._lanes.numbered(number).fail(number)):
             return
         slot = task.slot if isinstance(task, Task) else None
         if m["too_long"] is None:
@@ -196,8 +158,11 @@ class ServerReader(Reader):
         """An HTTP request ended; its path tells a rerank from an embedding."""
         kind = next((k for word, k in _UNTIMED_KINDS.items() if word in m["path"]), None)
         if kind is not None and self._own(m, at):
-            for task in self._tasks.without_timing():
-                self.process.emit(task.untimed_request(kind))
+            self._end_untimed(kind)
+
+    def _end_untimed(self, kind: str) -> None:
+        for task in self._tasks.without_timing():
+            self.process.emit(task.untimed_request(kind))
 
     # --- timing lines
 
@@ -205,6 +170,13 @@ class ServerReader(Reader):
     def slot_prefill(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """``slot print_timing: id 0 | task 2 | prompt eval time = 2402.53 ms / 630 tokens (...``."""
         task.prefill, task.timed_line = (float(m["ms"]), int(m["tokens"])), at.number
+
+    @_of_task
+    def told_prefill(self, task: Task, m: re.Match[bytes], at: At) -> None:
+        """The same until b3760: of a prompt that was cached whole it prints 0, but one is evaluated."""
+        ms = float(m["ms"])
+        tokens = int(m["tokens"]) or int(ms > 0 and bool(task.cached))
+        task.prefill, task.timed_line = (ms, tokens), at.number
 
     @_of_task
     def slot_decode(self, task: Task, m: re.Match[bytes], at: At) -> None:
@@ -232,7 +204,7 @@ class ServerReader(Reader):
 
     def prefill(self, m: re.Match[bytes], at: At) -> None:
         """A bare `prompt eval time` line."""
-        if not (self._tasks.seen or self._clocked or self._in_dump(at)):
+        if not (self._tasks.seen or self.process.clocked or self._in_dump(at)):
             self._block = self._tasks.loose(at)
         if (task := self._block) and task.prefill is None:
             task.prefill, task.timed_line = (float(m["ms"]), int(m["tokens"])), at.number
@@ -261,19 +233,32 @@ class ServerReader(Reader):
         if not self._tasks.seen:
             self._bodies.take(m, at)
 
+    def timings(self, m: re.Match[bytes], at: At) -> None:
+        """``"timings": {`` of an answer printed over many lines."""
+        if not self._tasks.seen:
+            self._bodies.pretty.open(at)
+
+    def timing(self, m: re.Match[bytes], at: At) -> None:
+        """One of its fields."""
+        self._bodies.pretty.add(m, at)
+
     # --- the end
 
     def flush(self) -> None:
-        """Emit the request that only waited for a draft line."""
-        self._tasks.settle()
+        """Emit the requests that only waited for a draft line."""
+        self._lanes.settle()
+        self._bodies.pretty.flush()
+
+    def joined(self) -> None:
+        """Another server starts beside this one; what is open here goes on."""
 
     def close(self) -> None:
         """The source or the process ends."""
         setup = self.process.setup
         if (self._started or self._tasks.seen) and setup.engine is None:
-            setup.engine = self.process.host or ENGINE
+            setup.engine = self.process.name_of(ENGINE)
         self._bodies.close()
-        self._tasks.close()
+        self._lanes.close()
         self._forget()
 
     def _event(self, task: Task, at: At, kind: str, detail: str, value: float | None = None) -> None:

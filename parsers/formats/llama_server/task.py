@@ -63,6 +63,25 @@ class Task:
         return self.prefill is not None and self.decode is not None
 
     @property
+    def generates(self) -> bool:
+        """A timing line, or more in the context than its prompt: it is no embedding."""
+        if self.context is not None and self.prompt is not None and self.context > self.prompt:
+            return True
+        return any(known is not None for known in (self.prefill, self.decode, self.total_ms))
+
+    def awaits(self, line: str, tokens: int | None) -> bool:
+        """Whether this line with this count can be its next one."""
+        if line == "new_prompt":
+            return self.prompt is None
+        if line == "cached":
+            return self.prompt is not None and self.cached is None
+        if line == "slot_prefill":
+            return self.prompt is None or self.prompt - (self.cached or 0) == tokens
+        if line == "released":
+            return self.timed or self.prompt == tokens
+        return self.prefill is not None
+
+    @property
     def released(self) -> bool:
         """Its slot is free again."""
         return self.truncated is not None

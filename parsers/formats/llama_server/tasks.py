@@ -40,8 +40,20 @@ class Tasks:
 
     # --- finding and opening
 
+    def is_busy(self, slot: int) -> bool:
+        """Whether the slot has a task that it was not seen to end."""
+        return any(
+            task.slot == slot and not (task.released or task.cancelled or task.failed)
+            for task in self._open.values()
+        )
+
     def restarted(self, number: int) -> bool:
-        """Whether a launch of this task shows that another process is running; told only between tasks."""
+        """Whether a launch of this task shows that another process is running; told only between tasks.
+
+        A host tells itself, and may run several at once.
+        """
+        if self._process.host:
+            return False
         again = number in self._first or number < self._lowest - _REORDERED_TASKS
         return again and all(task.released for task in self._open.values())
 
@@ -102,6 +114,7 @@ class Tasks:
         task.finished_at = task.finished_at or at.time
         if task.timed or task.cancelled or task.failed:
             self._open.pop(task.key, None)
+            self._ready = None if self._ready is task else self._ready
             if task.cancelled and not task.timed:
                 self._aborted(task, at)
             self._finish(task)
@@ -134,7 +147,7 @@ class Tasks:
 
     def without_timing(self) -> Iterator[Task]:
         """Take the tasks that ended and print no timing."""
-        for task in [t for t in self._open.values() if t.launched and t.released and not t.timed]:
+        for task in [t for t in self._open.values() if t.launched and t.released and not t.generates]:
             del self._open[task.key]
             yield task
         self._pending = None
@@ -165,7 +178,7 @@ class Tasks:
             counts.aborted_requests += 1
         elif task.failed:
             counts.failed_requests += 1
-        elif task.untimed and task.launched and task.prefill is None:
+        elif task.untimed and task.launched and not task.generates:
             self._process.emit(task.untimed_request("embedding"))
         else:
             counts.incomplete_requests += 1

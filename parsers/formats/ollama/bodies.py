@@ -10,11 +10,11 @@ slot comes later and is only in `total_duration`.
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from parsers.carriers import parse_iso
+from parsers.cut import json_object
 from parsers.formats.base import line
 from parsers.formats.ollama.durations import go_duration_ms, nanoseconds_ms, plausible
 from parsers.records import Request
@@ -36,7 +36,7 @@ _TEXT_FIELD = (
 )
 
 LINES = (
-    line("body", b'_duration":', rb"(?:data: ?)?(?P<body>\{.*\})\s*,?$", b'"total_duration":'),
+    line("body", b'_duration":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$", b'"total_duration":'),
     line("field", b'_duration":', _JSON_FIELD),
     line("field", b'eval_count":', _JSON_FIELD),
     line("field", b'"created_at":', _JSON_WORD),
@@ -64,12 +64,12 @@ class Bodies:
 
     def body(self, m: re.Match[bytes], at: At) -> None:
         """``{"model":"llama3.2:3b","created_at":"...","done":true,"total_duration":...}``."""
-        try:
-            answer = json.loads(m["body"])
-        except (ValueError, RecursionError):
-            return
-        ended = isinstance(answer, dict) and (answer.get("done") is True or "embeddings" in answer)
-        if ended and (row := _row(answer, at, at)) is not None:
+        answer = json_object(m["body"])
+        if (
+            answer is not None
+            and answer.get("done") is not False
+            and (row := _row(answer, at, at)) is not None
+        ):
             self._emit(row)
 
     def field(self, m: re.Match[bytes], at: At) -> None:

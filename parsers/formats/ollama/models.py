@@ -35,10 +35,10 @@ class Models:
     Args:
         process: whose setup the newest model's lines fill.
         tell: emits `model_load` events.
-        restart: begins a new setup.
+        restart: begins a new setup; true where what runs so far may go on beside it.
     """
 
-    def __init__(self, process: Process, tell: Tell, restart: Callable[[At], None]) -> None:
+    def __init__(self, process: Process, tell: Tell, restart: Callable[[At, bool], None]) -> None:
         self._process = process
         self._tell = tell
         self._restart = restart
@@ -51,22 +51,22 @@ class Models:
 
     def ollama_starts(self, at: At, version: str) -> None:
         """Nothing is loaded any more."""
-        self._end_run(at)
+        self._end_run(at, beside=False)
         self._alive.clear()
         self._version = version
 
     def begin(self, at: At, *, alone: bool = False) -> Server:
         """A model's process starts at this line; ``alone`` where Ollama can't have two."""
-        self._end_run(at)
+        self._end_run(at, beside=not alone)
         if alone:
             self._alive.clear()
         self.starting = Server(None, at.number, at.time)
         return self.starting
 
-    def _end_run(self, at: At) -> None:
+    def _end_run(self, at: At, *, beside: bool) -> None:
         self.settle()
         self._unclaimed = None
-        self._restart(at)
+        self._restart(at, beside)
 
     def started(self, at: At, load_ms: float) -> None:
         """The model answers; printed twice a load since 0.11, the first one is its length."""
@@ -120,7 +120,7 @@ class Models:
             self._alive = self._alive[-1:]
         elif loaded > len(self._alive) or self.serving("generation") is None:
             self._alive.clear()
-            self._restart(at)
+            self._restart(at, True)
         self.starting = starting
 
     def answered(self, line: int) -> None:

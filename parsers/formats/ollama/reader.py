@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from parsers.records import Row
 
 _ENGINE = "ollama"
+_INSIDE = frozenset({"llama-server", "llama-cli"})
 _OK = 200
 _CLIENT_GONE = 499
 _SERVER_ERROR = 500
@@ -40,9 +41,10 @@ class OllamaReader(Reader):
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        process.on_request = self._take
+        self._hook()
         counts = process.counts
-        self._pairing = Pairing(self._finish, lambda: counts.aborted_requests + counts.failed_requests)
+        losses = lambda: counts.aborted_requests + counts.failed_requests  # noqa: E731
+        self._pairings = {kind: Pairing(self._finish, losses) for kind in ("generation", "embedding")}
         self._bodies = Bodies(lambda row: self._emit(row, self._here()))
         self._models = Models(process, self._tell, self._restart)
         self._zone: timezone = UTC
@@ -54,9 +56,16 @@ class OllamaReader(Reader):
 
     # --- clock, and the way out
 
+    def _hook(self) -> None:
+        process = self.process
+        process.hosted, process.on_request, process.on_event = _INSIDE, self._take, self._take_event
+
     def _is_server(self) -> None:
         """This is Ollama's own log; its end, if there was one, is past."""
-        self._server_log, self.process.host, self._closed_run = True, _ENGINE, None
+        self._server_log, self._closed_run = True, None
+        if self.process.host is None:
+            self.process.host, self.process.clocked = _ENGINE, False
+            self._hook()
 
     def _at(self, m: re.Match[bytes], at: At) -> At:
         """The place of one of Ollama's own lines, with its own clock."""
@@ -72,8 +81,8 @@ class OllamaReader(Reader):
             return at
         return at._replace(time=plausible(at.time) or (local and local.astimezone(UTC)))
 
-    def _restart(self, at: At) -> None:
-        self.process.restart(at)
+    def _restart(self, at: At, beside: bool) -> None:
+        self.process.restart(at, beside=beside)
         self._closed_run = None
 
     def _here(self) -> Run:
@@ -82,10 +91,10 @@ class OllamaReader(Reader):
     def _emit(self, row: Row, run: Run) -> None:
         """Let a row out under the setup of the model that it is about."""
         process = self.process
-        now = process.setup, process.run, process.on_request
-        process.setup, process.run, process.on_request = run.setup, run.number, None
-        process.emit(row)
-        process.setup, process.run, process.on_request = now
+        now = process.setup, process.run
+        process.setup, row.run = run
+        process.release(row)
+        process.setup, process.run = now
 
     def _tell(
         self, at: At, kind: str, detail: str, value: float | None = None, run: Run | None = None
@@ -96,7 +105,9 @@ class OllamaReader(Reader):
     # --- loading and unloading
 
     def listening(self, m: re.Match[bytes], at: At) -> None:
-        """Ollama itself starts; whatever ran before is gone."""
+        """Ollama itself starts; whatever ran before is gone, and if nothing said so, it was not Ollama's."""
+        if self.process.host is None:
+            self.process.restart(at)
         self._models.ollama_starts(self._at(m, at), m["version"].decode("utf-8", "replace"))
 
     def starting_server(self, m: re.Match[bytes], at: At) -> None:
@@ -196,8 +207,8 @@ class OllamaReader(Reader):
             self._ended_badly(access, tells=tells and not load_failed)
         elif not tells:
             self._from_access(access)
-        elif not access.embeds:
-            self._pairing.access(access)
+        else:
+            self._pairings["embedding" if access.embeds else "generation"].access(access)
 
     def _engine_tells(self) -> bool:
         """Does what runs inside log its requests itself?"""
@@ -215,7 +226,8 @@ class OllamaReader(Reader):
         elif access.status > _SERVER_ERROR or (access.status == _SERVER_ERROR and not tells):
             counts.failed_requests += 1
             self._tell(self._when(access), "error", f"HTTP {access.status} {after}")
-        self._pairing.lost()
+        for pairing in self._pairings.values():
+            pairing.lost()
 
     def _when(self, access: Access) -> At:
         return access.at._replace(time=access.finished_at)
@@ -245,15 +257,22 @@ class OllamaReader(Reader):
         server = self._models.serving(kind)
         return server.run if server is not None and server.run is not None else self._here()
 
+    def _take_event(self, event: Event) -> None:
+        """What a llama-server inside tells of its prompts is under the run of the requests it is about."""
+        self._emit(event, self._run_of("generation") if event.engine in _INSIDE else self._here())
+
     def _take(self, row: Request) -> None:
         """A request of the llama-server inside; its access line may come a moment later, or has come."""
+        if row.engine not in _INSIDE:
+            self.process.release(row)
+            return
         self._models.answered(row.first_line)
-        run = self._run_of(row.kind)
-        if row.kind != "generation" or self._closed_run == self.process.run:
+        run, pairing = self._run_of(row.kind), self._pairings.get(row.kind)
+        if pairing is None or self._closed_run == self.process.run:
             self._emit(row, run)
             return
         self._mark_cut(row)
-        self._pairing.row(row, run)
+        pairing.row(row, run)
 
     def _mark_cut(self, row: Request) -> None:
         """A prompt of just the length that Ollama cut one to, since, is that one."""
@@ -288,8 +307,12 @@ class OllamaReader(Reader):
 
     def flush(self) -> None:
         """Emit the rows that wait for their access line."""
-        self._pairing.flush()
+        for pairing in self._pairings.values():
+            pairing.flush()
         self._bodies.flush()
+
+    def joined(self) -> None:
+        """Another model starts; requests of those loaded may still wait for their access line."""
 
     def close(self) -> None:
         """The source or the process ends."""

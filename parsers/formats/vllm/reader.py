@@ -182,7 +182,7 @@ class VllmReader(Reader):
         self.process.learn(at, engine=_ENGINE, **facts)
 
     def _restart_if_served(self, at: At) -> None:
-        if self._served:
+        if self._served or self.process.setup.engine not in (None, _ENGINE):
             self.process.restart(at)
             self._begin()
 

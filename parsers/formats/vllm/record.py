@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _WRAPPED = (
-    rb"[\w.-]+ +\| |\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip="
-    rb"|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d) |[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ \S+\[\d+\]: "
+    rb"[\w.@-]+ +\| |\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip="
+    rb"|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d) "
+    rb"|(?:[A-Z][a-z]{2} (?:[ \d]\d|\d{4}-\d\d-\d\d) [\d:.]+(?: [A-Z+-][\w:]*)?|\[ *\d+\.\d{6}\])"
+    rb" \S+ \S+\[\d+\]: "
 )
 """Carriers, which are to be taken off before a line is read: the text before a head may be anything else."""
 
-_BEFORE = rb"(?:[^\"'`\\]|\"(?:[^\"\\]|\\.)*\"){0,2000}?"
-"""Text before a head: no open quote, and no backslash, which would be a piece of a quoted string."""
+_BEFORE = rb"(?:[^\"'`\\\n]|\"(?:[^\"\\\n]|\\.)*\"){0,2000}?"
+"""Text before a head: no open quote, no backslash, which would be a piece of a quoted string, and no gap."""
 
 _HEAD = (
     rb"(?:\((?P<process>[\w.-]+ pid=\d+)\) *)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +"

@@ -88,10 +88,10 @@ def phase(row: Interval) -> str:
 
     - `unknown`: a rate or the number of running requests is missing;
     - `queue`: requests wait, and at least as many wait as run;
-    - `prefill`: requests run and neither rate is above 0 (a long prompt is read; its tokens are credited
-      at its end), or prompt tokens came in and no more tokens were generated than requests run: the first
-      token of each is made by its prefill. Where the span is unknown, 10 s are taken, which errs towards
-      `mixed`;
+    - `prefill`: prompt tokens came in and no more tokens were generated than requests run: the first token
+      of each is made by its prefill. Or none came in, and fewer tokens were generated than requests run: a
+      long prompt is read, whose tokens are credited at its end, and decoding waits for it. Where the span
+      is unknown, 10 s are taken, which errs towards the two below;
     - `mixed`: both rates are above 0;
     - `decode`: only tokens were generated (a long prompt may still be in the works beside them);
     - `idle`: nothing runs, nothing waits, nothing was done.
@@ -101,12 +101,12 @@ def phase(row: Interval) -> str:
         return "unknown"
     if row.waiting and row.waiting >= running:
         return "queue"
+    tokens = generated * (row.span_ms or DEFAULT_WINDOW_MS) / 1000
     if prompt > 0:
-        tokens = generated * (row.span_ms or DEFAULT_WINDOW_MS) / 1000
         return "prefill" if tokens <= running else "mixed"
-    if generated > 0:
-        return "decode"
-    return "prefill" if running else "idle"
+    if tokens < running:
+        return "prefill"
+    return "decode" if generated > 0 else "idle"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,75 @@
+"""What llama-server says of itself, and which lines are its own: its log quotes prompts and answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parsers.formats.base import At, Process, Reader
+from parsers.formats.llama_cpp import clock_ms
+from parsers.formats.llama_server.task import ENGINE
+
+if TYPE_CHECKING:
+    import re
+
+_SAME_RUN_CLOCK_SLACK_MS = 1_000.0
+_LONGEST_DUMP_LINES = 1_000
+
+
+class OwnLines(Reader):
+    """The process: its start, its clock, what it prints raw, and how it fails."""
+
+    engine = ENGINE
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start over, as each process does."""
+        self._started = False
+        self._clock_ms: float | None = None
+        self._dump_line: int | None = None
+
+    def started(self, m: re.Match[bytes], at: At) -> None:
+        """A new server begins."""
+        if self._own(m, at):
+            self.process.start(at)
+            self._see_clock(m, at)
+            self._started = True
+
+    def load_failed(self, m: re.Match[bytes], at: At) -> None:
+        """``exiting due to model loading error``."""
+        self.process.setup.engine = self.process.name_of(ENGINE)
+        self.process.event(ENGINE, at, "error", "the model could not be loaded")
+
+    def out_of_memory(self, m: re.Match[bytes], at: At) -> None:
+        """An allocation failed."""
+        self.process.event(ENGINE, at, "out_of_memory", f"could not allocate {m['size'].decode()}")
+
+    def dump(self, m: re.Match[bytes], at: At) -> None:
+        """A chat template or an answer follows, raw, on as many lines as it has."""
+        self._dump_line = at.number
+
+    def dumped(self, m: re.Match[bytes], at: At) -> None:
+        """The text is over."""
+        self._dump_line = None
+
+    def _own(self, m: re.Match[bytes], at: At) -> bool:
+        """Whether the engine says this itself; text that it prints has no clock and may quote its lines."""
+        if m["clock"] is not None:
+            if not self.process.clocked:
+                self.process.see_clock()
+            return True
+        return not self.process.clocked and not self._in_dump(at)
+
+    def _in_dump(self, at: At) -> bool:
+        return self._dump_line is not None and at.number <= self._dump_line + _LONGEST_DUMP_LINES
+
+    def _see_clock(self, m: re.Match[bytes], at: At) -> float | None:
+        """The process's clock in ms; one that goes back is another process's."""
+        now = clock_ms(m["clock"])
+        if now is not None:
+            if self._clock_ms is not None and now < self._clock_ms - _SAME_RUN_CLOCK_SLACK_MS:
+                self.process.restart(at)
+            self.process.clocked, self._clock_ms = True, now
+        return now
