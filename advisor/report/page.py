@@ -142,12 +142,16 @@ def _tokens(steps: Steps) -> str:
 def _windows(s: Summary) -> list[tuple[str, ...]]:
     if (w := s.windows) is None:
         return []
-    return [
-        ("windows, busy ones", count(w.windows), count(w.busy), "", ""),
-        ("most running, waiting", count(w.running_max), count(w.waiting_max), "", ""),
-        ("KV cache in use, at most", percent(w.kv_usage_max), "", "", ""),
-        ("prefix cache hits, last", percent(w.prefix_hit_rate), "", "", ""),
+    rows = [
+        ("windows", count(w.windows)),
+        ("of them busy", count(w.busy)),
+        ("running, at most", count(w.running_max)),
+        ("waiting, at most", count(w.waiting_max)),
+        ("KV cache in use, at most", percent(w.kv_usage_max)),
+        ("prefix cache hits, last", percent(w.prefix_hit_rate)),
     ]
+    told = [(*row, "", "", "") for row in rows if row[1] != "?"]
+    return [("", "value", "", "", ""), *told]
 
 
 def _spread(p: Percentiles, say: Callable[[float | None], str]) -> tuple[str, str, str, str]:

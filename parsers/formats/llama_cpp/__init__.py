@@ -22,7 +22,7 @@ FORMAT = Format(
     versions="b1413 and newer",
     grain="setup",
     identify=(
-        b"_info: ",
+        b"_info:",
         b"build: ",
         b"build = ",
         b"ggml_",
