@@ -107,21 +107,20 @@ def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], s
 
 
 def _learn_machine(setup: Setup, machine: Machine) -> None:
+    """The device that the user named; what the log says of the same device is kept."""
     if machine.device is None:
         return
     from rules.physics.devices import find_device
 
     known = find_device(machine.device, machine.vram_bytes)
-    setup.learn(
-        machine.origin,
-        devices=[
-            Device(
-                name=machine.device,
-                memory_bytes=machine.vram_bytes,
-                bandwidth_gb_s=machine.bandwidth_gb_s or (known.bandwidth_gb_s if known else None),
-            )
-        ],
+    logged = next((d for d in setup.devices if known and find_device(d.name, d.memory_bytes) == known), None)
+    device = Device(
+        name=machine.device,
+        backend=logged.backend if logged else None,
+        memory_bytes=machine.vram_bytes or (logged.memory_bytes if logged else None),
+        bandwidth_gb_s=machine.bandwidth_gb_s or (known.bandwidth_gb_s if known else None),
     )
+    setup.learn(machine.origin, devices=[device])
 
 
 def _verdict(m: Measures) -> Verdict:

@@ -279,3 +279,11 @@ def test_a_rotated_log_without_header_borrows_it(tmp_path: Path) -> None:
     assert halves["setup"]["quantization"] == "Q4_1"
     assert "cpu-only" in {finding["rule"] for finding in halves["findings"]}
     assert alone["setup"]["quantization"] is None
+
+
+def test_naming_the_device_that_the_log_names_loses_nothing() -> None:
+    plain = analysis("ollama-reload.log")["setup"]["devices"][0]
+    named = analysis("ollama-reload.log", "--device", "RTX 4070")["setup"]["devices"]
+    assert [d["name"] for d in named] == ["RTX 4070"]
+    assert (named[0]["backend"], named[0]["memory_bytes"]) == (plain["backend"], plain["memory_bytes"])
+    assert named[0]["bandwidth_gb_s"] == 504.2
