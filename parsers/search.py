@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
 from parsers.cut import MAX_LINE, ends_of
@@ -78,29 +77,16 @@ class Search:
             self.awake |= {fmt: offset_of(at) for fmt, at in found}
             self._gather()
         known = [entry for entry in self._trials.items() if may_hold(entry[0])]
-        places = [(at, rank) for rank, (needle, _) in enumerate(known) if (at := block.find(needle)) >= 0]
-        heapify(places)
-        start = 0
-        while places:
-            at = places[0][0]
-            start = block.rfind(b"\n", start, at) + 1 or start
-            end = block.find(b"\n", at)
-            if end < 0:
-                end = len(block)
-            ranks = []
-            while places and places[0][0] < end:
-                rank = places[0][1]
-                ranks.append(rank)
-                if (again := block.find(known[rank][0], end)) < 0:
-                    heappop(places)
-                else:
-                    heapreplace(places, (again, rank))
-            raw = block[start:end]
+        lines: dict[tuple[int, int], list[int]] = {}
+        for rank, (needle, _) in enumerate(known):
+            for line in _lines(block, needle):
+                lines.setdefault(line, []).append(rank)
+        for start, end in sorted(lines):
+            kept, ranks = block[start:end], lines[start, end]
             if end - start > MAX_LINE:
-                raw = ends_of(raw)
-                ranks = [rank for rank in ranks if known[rank][0] in raw]
-            ranks.sort()
-            yield start, raw, [known[rank] for rank in ranks]
+                kept = ends_of(kept)
+                ranks = [rank for rank in ranks if known[rank][0] in kept]
+            yield start, kept, [known[rank] for rank in ranks]
 
 
 def _spellings(*literals: bytes) -> set[bytes]:
@@ -115,10 +101,15 @@ def _first(block: bytes, literals: Iterable[bytes]) -> int:
 
 def _line_of(block: bytes, literal: bytes) -> int:
     """Where the first line starts of which what is kept holds the literal, or -1."""
+    lines = _lines(block, literal)
+    return next((start for start, end in lines if literal in ends_of(block[start:end])), -1)
+
+
+def _lines(block: bytes, literal: bytes) -> Iterator[tuple[int, int]]:
+    """Where the lines that hold a literal start and end."""
     at = block.find(literal)
     while at >= 0:
         start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
-        if literal in ends_of(block[start : end if end >= 0 else len(block)]):
-            return start
-        at = block.find(literal, end) if end >= 0 else -1
-    return -1
+        end = end if end >= 0 else len(block)
+        yield start, end
+        at = block.find(literal, end)

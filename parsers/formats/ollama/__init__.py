@@ -2,6 +2,8 @@
 
 - `lines.py`: the server log's lines, from 0.1 to the newest.
 - `launch.py`: what the command line that starts a model says.
+- `prompts.py`: what was cut or cached.
+- `clock.py`: when a line was printed.
 - `models.py`: which models are loaded, and what each load cost whom.
 - `access.py`: gin's access lines, and which task of the llama-server inside they are about.
 - `bodies.py`: answers, as clients print them.

@@ -8,21 +8,20 @@ arrival: queueing, loading, templating and tokenizing are all inside its latency
 
 from __future__ import annotations
 
-import re
-from collections import deque
-from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from parsers.carriers import parse_iso
 from parsers.formats.base import At, Process, Reader
 from parsers.formats.ollama.access import Access, Pairing, Run, busy_ms, read_access
 from parsers.formats.ollama.bodies import Bodies
-from parsers.formats.ollama.durations import plausible
+from parsers.formats.ollama.clock import Clock
 from parsers.formats.ollama.launch import short_model
 from parsers.formats.ollama.models import Models
+from parsers.formats.ollama.prompts import Prompts
 from parsers.records import Event, Request
 
 if TYPE_CHECKING:
+    import re
+
     from parsers.records import Row
 
 _ENGINE = "ollama"
@@ -30,8 +29,6 @@ _INSIDE = frozenset({"llama-server", "llama-cli"})
 _OK = 200
 _CLIENT_GONE = 499
 _SERVER_ERROR = 500
-_KEPT = 64
-_ZONE = re.compile(r"(?:Z|([+-])([01]\d):?([0-5]\d))$")
 
 
 class OllamaReader(Reader):
@@ -43,16 +40,17 @@ class OllamaReader(Reader):
         super().__init__(process)
         self._hook()
         counts = process.counts
-        losses = lambda: counts.aborted_requests + counts.failed_requests  # noqa: E731
-        self._pairings = {kind: Pairing(self._finish, losses) for kind in ("generation", "embedding")}
+        self._pairings = {
+            kind: Pairing(self._finish, lambda: counts.aborted_requests + counts.failed_requests)
+            for kind in ("generation", "embedding")
+        }
         self._bodies = Bodies(lambda row: self._emit(row, self._here()))
         self._models = Models(process, self._tell, self._restart)
-        self._zone: timezone = UTC
+        self._clock = Clock()
         self._server_log = False
         self._load_failed = False
         self._closed_run: int | None = None
-        self._cuts: deque[tuple[int, int]] = deque(maxlen=_KEPT)
-        self._cache_slots: deque[tuple[datetime, dict[str, int]]] = deque(maxlen=_KEPT)
+        self._prompts = Prompts()
 
     # --- clock, and the way out
 
@@ -70,16 +68,7 @@ class OllamaReader(Reader):
     def _at(self, m: re.Match[bytes], at: At) -> At:
         """The place of one of Ollama's own lines, with its own clock."""
         self._is_server()
-        printed = m["time"].decode("ascii", "replace")
-        if zone := _ZONE.search(printed):
-            offset = timedelta(hours=int(zone[2] or 0), minutes=int(zone[3] or 0))
-            self._zone = timezone(-offset if zone[1] == "-" else offset)
-            return at._replace(time=plausible(parse_iso(m["time"]) or at.time))
-        try:
-            local = plausible(datetime.strptime(printed, "%Y/%m/%d %H:%M:%S").replace(tzinfo=self._zone))
-        except ValueError:
-            return at
-        return at._replace(time=plausible(at.time) or (local and local.astimezone(UTC)))
+        return self._clock.read(m, at)
 
     def _restart(self, at: At, beside: bool) -> None:
         self.process.restart(at, beside=beside)
@@ -90,11 +79,10 @@ class OllamaReader(Reader):
 
     def _emit(self, row: Row, run: Run) -> None:
         """Let a row out under the setup of the model that it is about."""
-        process = self.process
-        now = process.setup, process.run
+        process, now = self.process, self.process.setup
         process.setup, row.run = run
         process.release(row)
-        process.setup, process.run = now
+        process.setup = now
 
     def _tell(
         self, at: At, kind: str, detail: str, value: float | None = None, run: Run | None = None
@@ -173,7 +161,7 @@ class OllamaReader(Reader):
     def prompt_cut(self, m: re.Match[bytes], at: At) -> None:
         """The prompt is longer than the context; Ollama cuts out its middle."""
         prompt, left = int(m["prompt"]), int(m["new"] or m["limit"])
-        self._cuts.append((at.number, left))
+        self._prompts.cut(at.number, left)
         detail = f"prompt of {prompt} tokens cut to {left} (limit {int(m['limit'])})"
         self._tell(self._at(m, at), "prompt_truncated", detail, float(prompt - left))
 
@@ -191,13 +179,13 @@ class OllamaReader(Reader):
         """What a Go engine reuses of its cache for the request that begins (debug level only)."""
         if (time := self._at(m, at).time) is not None:
             counts = {name: int(m[name]) for name in ("prompt", "used", "remaining")}
-            self._cache_slots.append((time, counts))
+            self._prompts.slot(time, counts)
 
     # --- requests
 
     def gin(self, m: re.Match[bytes], at: At) -> None:
         """A request ended. The `/v1` routes alone don't tell that it is Ollama who answers."""
-        access = read_access(m, at, self._zone)
+        access = read_access(m, at, self._clock.zone)
         tells = self._engine_tells()
         if access is None or (access.route.startswith("/v1/") and not (self._server_log or tells)):
             return
@@ -240,18 +228,8 @@ class OllamaReader(Reader):
         if access.embeds:
             row.kind = "embedding"
         else:
-            self._reuse(row, access)
+            self._prompts.add_reuse(row, access)
         self._finish(row, self._run_of(row.kind), access)
-
-    def _reuse(self, row: Request, access: Access) -> None:
-        """Add what was cached, where exactly one slot was chosen while the request ran."""
-        chosen = [slot for slot in self._cache_slots if access.may_hold(slot[0])]
-        if len(chosen) == 1:
-            self._cache_slots.remove(chosen[0])
-            counts = chosen[0][1]
-            row.prompt_tokens, row.cached_tokens = counts["prompt"], counts["used"]
-            row.prefill_tokens = counts["remaining"]
-            self._mark_cut(row)
 
     def _run_of(self, kind: str) -> Run:
         server = self._models.serving(kind)
@@ -271,16 +249,8 @@ class OllamaReader(Reader):
         if pairing is None or self._closed_run == self.process.run:
             self._emit(row, run)
             return
-        self._mark_cut(row)
+        self._prompts.mark_cut(row)
         pairing.row(row, run)
-
-    def _mark_cut(self, row: Request) -> None:
-        """A prompt of just the length that Ollama cut one to, since, is that one."""
-        for cut in self._cuts:
-            if cut[1] == row.prompt_tokens and cut[0] < row.line:
-                self._cuts.remove(cut)
-                row.truncated = True
-                return
 
     def _finish(self, row: Request, run: Run, access: Access | None) -> None:
         if access is not None:
