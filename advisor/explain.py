@@ -25,7 +25,8 @@ def explain(name: str) -> str:
 
     for rule in all_rules():
         if rule.rule.id == name:
-            return f"{name} ({rule.rule.phase}, {rule.rule.status})\n\n{rule.docs}\n"
+            needs = ", ".join(rule.rule.needs) or "nothing that every log lacks"
+            return f"{name} ({rule.rule.phase}, {rule.rule.status})\n\n{rule.docs}\n\nNeeds: {needs}\n"
     for caveat in all_caveats():
         if caveat.id == name:
             return f"{name} (caveat)\n\n{caveat.docs}\n"

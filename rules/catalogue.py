@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rules.measures import Measures
     from rules.rule import Answer
 
-_PHASE_PACKAGES = ("prefill", "decode", "memory", "queue", "load")
+_PHASE_PACKAGES = ("prefill", "decode", "queue", "load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,6 @@ def ask(measures: Measures) -> Answers:
     caveats: list[Caveat] = []
     unanswered: dict[str, str] = {}
     for loaded in all_rules():
-        if loaded.rule.engines and measures.engine not in loaded.rule.engines:
-            continue
         try:
             answer = loaded.check(measures)
         except Exception as error:

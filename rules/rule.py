@@ -11,21 +11,20 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rules.remedies import Fix
     from rules.savings import Change
 
 
 class Phase(StrEnum):
-    """Where a request's time goes, plus memory, which costs time only indirectly."""
+    """Where a request's time goes; ``OTHER`` is what the log doesn't name."""
 
     QUEUE = "queue"
     LOAD = "load"
     PREFILL = "prefill"
     DECODE = "decode"
     OTHER = "other"
-    MEMORY = "memory"
 
 
 class Confidence(StrEnum):
@@ -144,7 +143,6 @@ class Rule:
         remedies: ids in ``rules/remedies``, best first.
         verify: how to see that a fix worked.
         sources: threads, docs and papers.
-        engines: engines it applies to; empty means all.
         fault: see `Finding.fault`.
         quality: see `Finding.quality`.
         status: ``stable`` or ``experimental``.
@@ -157,7 +155,6 @@ class Rule:
     verify: str
     needs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    engines: tuple[str, ...] = ()
     fault: bool = True
     quality: bool = False
     status: str = "stable"
@@ -195,6 +192,3 @@ class Rule:
             quality=self.quality,
             change=change,
         )
-
-
-Check: TypeAlias = "Callable[..., Answer]"

@@ -13,6 +13,7 @@ until the end of the first evaluation, so it is no load time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -177,7 +178,7 @@ def is_possible(prefill_ms: float, tokens: int, step_ms: float | None, rest_ms: 
     return not (unlikely and rest_ms is not None and prefill_ms < rest_ms * _REST_SHARE)
 
 
-class BlockReader(Reader):
+class BlockReader(Reader, ABC):
     """Joins the lines of a block; what a block means is up to the program that printed it."""
 
     def __init__(self, process: Process) -> None:
@@ -200,9 +201,9 @@ class BlockReader(Reader):
             else:
                 self.process.counts.incomplete_requests += 1
 
+    @abstractmethod
     def finished(self, block: Block) -> None:
         """A block is whole."""
-        raise NotImplementedError
 
     def noted(self, m: re.Match[bytes], at: At) -> None:
         """A line that only this program prints: it says who logged, no more."""

@@ -84,7 +84,7 @@ def test_a_record_comes_back_however_wide_the_terminal_is(told: Told, width: int
         if time_ms is None:
             assert rate < COARSE_RATE
         else:
-            assert time_ms == pytest.approx(1000 * seconds, abs=0.1, rel=0.0051 / rate)
+            assert time_ms == pytest.approx(1000 * seconds, abs=0.1 + 1000 * seconds * 0.0051 / rate)
 
 
 @given(told=TOLD, width=st.integers(30, WHOLE_WIDTH - 1))

@@ -1,1 +1,0 @@
-"""Rules about weights, KV cache and where they sit: one file each."""
