@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from rules.attribution import busy_windows
 from rules.measures import FEW
 from rules.physics.reading import outruns_reading
@@ -90,6 +92,10 @@ def _without_requests(m: Measures, decided: Verdict) -> str:
         tests = plural(m.requests.height, "test")
         return f"This is a benchmark's output: {tests} and no request, so there is no wait to split."
     if not m.intervals.height:
+        errors = m.events.filter(pl.col("kind") == "error")["detail"].drop_nulls()
+        failed = [detail for detail in errors if "could not be loaded" in detail]
+        if failed:
+            return f"Nothing was served: {failed[-1]}."
         return "The engine is recognised, but this log holds no timings."
     busy = busy_windows(m.intervals)
     by_phase = busy.group_by("phase").len().sort("len", "phase", descending=[True, False])

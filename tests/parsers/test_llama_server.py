@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from tests.parsers.scenarios import Scenario, scenario, scenarios
 
 if TYPE_CHECKING:
     from parsers.records import Request
+
+LOGS = Path(__file__).parents[1] / "logs"
 
 HALF_A_PRINTED_MS = 0.005 + 1e-9
 ONE_SLOT_TTFT_SLACK_MS = 100
@@ -167,3 +170,18 @@ def test_a_queue_that_no_line_tells_of_is_not_invented() -> None:
     assert {row.slot for row in rows} == {0, 1, 2, 3}
     assert all(row.queue_ms is None and row.ttft_from == "slot" for row in rows)
     assert all(row.ttft_ms == row.prefill_ms for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "cause"),
+    [
+        ("l_missing_gguf", "its file can't be opened"),
+        ("l_bad_gguf", "its file is corrupted or incomplete"),
+        ("l_ctx_too_large", "no memory for this context's KV cache (a smaller -c helps)"),
+        ("g_kv_q8_0_fa_off_fails", "a quantized V cache needs flash attention (-fa on)"),
+    ],
+)
+@pytest.mark.parametrize("build", ["llama-server-b11434", "llama-server-mid2025"])
+def test_a_start_that_failed_says_why(build: str, scenario: str, cause: str) -> None:
+    events = read((LOGS / build / scenario / "server.log").read_bytes()).events
+    assert f"the model could not be loaded: {cause}" in {event.detail for event in events}

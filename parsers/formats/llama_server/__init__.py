@@ -6,14 +6,15 @@
   same lines behind `print_timings:` until b2258.
 - `prefixed.py`: since b9230 every timing line carries its slot and task.
 - `body.py`: answers with a `timings` object, as clients log them; `pretty.py`: printed over many lines.
-- `lanes.py`: the servers that a host runs side by side; `own.py`: what the server says of itself.
+- `lanes.py`: the servers that a host runs side by side; `own.py`: what the server says of itself;
+  `failures.py`: why it could not load a model.
 - `task.py`: one task and the request it makes; `tasks.py`: the open ones; `reader.py`: line by line.
 """
 
 from __future__ import annotations
 
 from parsers.formats.base import Format
-from parsers.formats.llama_server import bare, body, keyvalue, lifecycle, prefixed, pretty
+from parsers.formats.llama_server import bare, body, failures, keyvalue, lifecycle, prefixed, pretty
 from parsers.formats.llama_server.reader import ServerReader
 
 FORMAT = Format(
@@ -29,6 +30,14 @@ FORMAT = Format(
         b"slot is processing task",
         b"print_timings",
     ),
-    lines=(*prefixed.LINES, *lifecycle.LINES, *bare.LINES, *keyvalue.LINES, *body.LINES, *pretty.LINES),
+    lines=(
+        *prefixed.LINES,
+        *lifecycle.LINES,
+        *failures.LINES,
+        *bare.LINES,
+        *keyvalue.LINES,
+        *body.LINES,
+        *pretty.LINES,
+    ),
     reader=ServerReader,
 )

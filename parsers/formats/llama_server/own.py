@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from parsers.formats.base import At, Process, Reader
 from parsers.formats.llama_cpp import clock_ms
+from parsers.formats.llama_server.failures import CAUSES
 from parsers.formats.llama_server.task import ENGINE
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 _SAME_RUN_CLOCK_SLACK_MS = 1_000.0
 _LONGEST_DUMP_LINES = 1_000
+
+NOT_LOADED = "the model could not be loaded"
 
 
 class OwnLines(Reader):
@@ -29,6 +32,7 @@ class OwnLines(Reader):
         self._started = False
         self._clock_ms: float | None = None
         self._dump_line: int | None = None
+        self._cause: str | None = None
 
     def started(self, m: re.Match[bytes], at: At) -> None:
         """A new server begins."""
@@ -40,7 +44,13 @@ class OwnLines(Reader):
     def load_failed(self, m: re.Match[bytes], at: At) -> None:
         """``exiting due to model loading error``."""
         self.process.setup.engine = self.process.name_of(ENGINE)
-        self.process.event(ENGINE, at, "error", "the model could not be loaded")
+        why = f": {self._cause}" if self._cause else ""
+        self.process.event(ENGINE, at, "error", f"{NOT_LOADED}{why}")
+
+    def cause(self, m: re.Match[bytes], at: At) -> None:
+        """The first error of a start names the cause; it counts only if the start then fails."""
+        if self._cause is None and self._own(m, at):
+            self._cause = CAUSES[m["cause"]]
 
     def out_of_memory(self, m: re.Match[bytes], at: At) -> None:
         """An allocation failed."""
