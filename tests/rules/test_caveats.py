@@ -155,7 +155,8 @@ def test_hidden_header(setup: dict[str, Any], hidden: str, helps: str) -> None:
 def test_quiet_server_and_one_that_only_started() -> None:
     assert "log while requests are served" in said(measures(setup={"slots": 4}), "log-hides-timings")
     assert "`-lv 4`" in said(measures(setup={"slots": 4, "verbosity": 1}), "log-hides-timings")
-    assert "could not be loaded: its file is corrupted or incomplete (line" in said(read(f"{B}/l_bad_gguf"), "log-hides-timings")
+    failed = said(read(f"{B}/l_bad_gguf"), "log-hides-timings")
+    assert "could not be loaded: its file is corrupted or incomplete (line" in failed
 
 
 def test_unknown_is_named_once_with_its_switch() -> None:
