@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import parsers.formats
@@ -87,6 +87,7 @@ def as_export(prompt: str, answer: str, meta: dict[str, Any]) -> str:
     times=st.tuples(SECONDS, SECONDS, SECONDS),
     counts=st.tuples(COUNTS, COUNTS, st.integers(1, 10**6)),
 )
+@example(shape=as_text, prompt="", answer="", times=(0.000105, 0.0, 0.0), counts=(0, 0, 1))
 def test_a_request_comes_back_whatever_its_texts_say(
     shape: Any, prompt: str, answer: str, times: tuple[float, float, float], counts: Counts
 ) -> None:

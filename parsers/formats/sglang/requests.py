@@ -185,11 +185,11 @@ def _times(row: Request, meta: dict[str, Any], output: int | None) -> bool:
     if prefilled is not None and ended is not None and output and not retracted:
         row.decode_ms, row.decode_steps = _ms(max(ended - prefilled, 0.0)), output - 1
     if queue_s is not None and not retracted:
-        if not 0 <= 1000 * queue_s <= (row.total_ms or _LONGEST_MS):
+        if not 0 <= _ms(queue_s) <= (row.total_ms or _LONGEST_MS):
             return True
         row.queue_ms = _ms(queue_s)
     first_s = _seconds(meta, "first_token_latency")
-    if first_s is not None and 0 < 1000 * first_s <= (row.total_ms or _LONGEST_MS):
+    if first_s is not None and 0 < _ms(first_s) <= (row.total_ms or _LONGEST_MS):
         row.ttft_ms, row.ttft_from = _ms(first_s), "arrival"
     elif row.prefill_ms is not None and not retracted:
         row.ttft_ms = round((row.queue_ms or 0.0) + row.prefill_ms, 3)
