@@ -59,15 +59,14 @@ def require(paths: Sequence[str]) -> None:
 def read(paths: Sequence[str], engine: str | None) -> Reading:
     """Read all inputs; without anything recognised this ends the command with its sentences."""
     from advisor.reading import read as read_all
-    from parsers import FORMATS, UnknownEngineError
+    from parsers import ENGINES, UnknownEngineError
 
     if STDIN in paths and sys.stdin and sys.stdin.isatty():
         warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
     try:
         reading = read_all(paths, engine=engine)
     except UnknownEngineError:
-        names = ", ".join(f.engine for f in FORMATS if f.grain != "setup")
-        raise InputError(f"--engine {engine}: no such format; there are {names}.") from None
+        raise InputError(f"--engine {engine}: no such format; there are {', '.join(ENGINES)}.") from None
     for sentence in reading.problems + reading.unrecognised:
         warn(sentence)
     if not reading.sources:

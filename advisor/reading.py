@@ -12,7 +12,7 @@ from advisor.errors import InputError, UnrecognisedError
 from advisor.model import Source
 from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, blocks, expand
-from parsers import FORMATS, Stream, Tables
+from parsers import ENGINES, Stream, Tables
 from parsers.formats.base import Counts
 from rules.words import plural
 
@@ -114,8 +114,7 @@ def _keep(rows: list[Row], reading: Reading, first_run: int) -> None:
 def _tried(engine: str | None) -> str:
     if engine is not None:
         return f"read as {engine}"
-    names = ", ".join(f.engine for f in FORMATS if f.grain != "setup")
-    return f"tried {names}; name it with --engine if it is one of these"
+    return f"tried {', '.join(ENGINES)}; name it with --engine if it is one of these"
 
 
 def _year(source: Input) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parsers.formats import FORMATS
+from parsers.formats import ENGINES, FORMATS
 from parsers.records import Tables
 from parsers.stream import Stream, UnknownEngineError
 
@@ -35,4 +35,4 @@ def read_rows(path: str | Path, *, engine: str | None = None, year: int | None =
     return tables
 
 
-__all__ = ["FORMATS", "Stream", "Tables", "UnknownEngineError", "read_rows"]
+__all__ = ["ENGINES", "FORMATS", "Stream", "Tables", "UnknownEngineError", "read_rows"]

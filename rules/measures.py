@@ -236,11 +236,15 @@ class Measures:
 
     def stated(self, fact: str, label: str, value: float | str | None = None, unit: str = "") -> Evidence:
         """A setup fact with the log line that states it."""
-        shown = getattr(self.setup, fact) if value is None else value
-        origin = self.setup.origin.get(fact, "")
-        place = origin.removeprefix("log line ")
-        refs = (LineRef(self.setup.source, int(place)),) if place.isdigit() else ()
-        return Evidence(label, shown, unit, refs)
+        return stated(self.setup, fact, label, value, unit)
+
+
+def stated(setup: Setup, fact: str, label: str, value: float | str | None = None, unit: str = "") -> Evidence:
+    """A fact of any setup with the log line that states it."""
+    shown = getattr(setup, fact) if value is None else value
+    place = setup.origin.get(fact, "").removeprefix("log line ")
+    refs = (LineRef(setup.source, int(place)),) if place.isdigit() else ()
+    return Evidence(label, shown, unit, refs)
 
 
 def lines(rows: pl.DataFrame, limit: int = 3) -> tuple[LineRef, ...]:

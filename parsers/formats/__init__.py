@@ -47,4 +47,7 @@ def _installed() -> tuple[Format, ...]:
 
 FORMATS: tuple[Format, ...] = (*BUILTIN, *_installed())
 
-__all__ = ["BUILTIN", "FORMATS", "Format"]
+ENGINES: tuple[str, ...] = tuple(fmt.engine for fmt in FORMATS if fmt.grain != "setup")
+"""What ``--engine`` takes."""
+
+__all__ = ["BUILTIN", "ENGINES", "FORMATS", "Format"]

@@ -25,8 +25,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rules.decoding import CPU_BACKENDS
+from rules.measures import stated
 from rules.physics.devices import find_device
-from rules.rule import CannotTell, Confidence, Evidence, LineRef, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, Evidence, NotApplicable, Phase, Rule
 from rules.savings import decode_scaled
 
 if TYPE_CHECKING:
@@ -101,15 +102,15 @@ def _seen(header: Setup) -> tuple[Confidence, Evidence] | None:
     """What says that no weights are on a GPU."""
     if header.layers_offloaded == 0:
         offloaded = f"0 of {header.layers_offloadable}" if header.layers_offloadable else "0"
-        return Confidence.CERTAIN, _stated(header, "layers_offloaded", "layers on the GPU", offloaded)
+        return Confidence.CERTAIN, stated(header, "layers_offloaded", "layers on the GPU", offloaded)
     if header.cpu_weights_bytes:
         size = header.cpu_weights_bytes
-        return Confidence.CERTAIN, _stated(
+        return Confidence.CERTAIN, stated(
             header, "cpu_weights_bytes", "weights, all on the CPU", size, "bytes"
         )
     if header.devices and all(d.backend in CPU_BACKENDS for d in header.devices):
         names = ", ".join(d.name for d in header.devices)
-        return Confidence.LIKELY, _stated(header, "devices", "devices, no GPU among them", names)
+        return Confidence.LIKELY, stated(header, "devices", "devices, no GPU among them", names)
     return None
 
 
@@ -130,9 +131,3 @@ def _as_logged(m: Measures) -> Setup:
     """The setup without what the user gave: a named GPU does not mean that the engine uses it."""
     place = (m.setup.source, m.setup.line)
     return next((s for s in m.setups if (s.source, s.line) == place), m.setup)
-
-
-def _stated(header: Setup, fact: str, label: str, value: float | str, unit: str = "") -> Evidence:
-    place = header.origin.get(fact, "").removeprefix("log line ")
-    lines = (LineRef(header.source, int(place)),) if place.isdigit() else ()
-    return Evidence(label, value, unit, lines)

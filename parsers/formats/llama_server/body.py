@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from parsers.cut import json_object
 from parsers.formats.base import line
+from parsers.formats.json_values import count, text
 from parsers.formats.llama_server.pretty import PrettyTimings
 from parsers.records import Request
 
@@ -24,7 +25,6 @@ _Known = TypeVar("_Known")
 LINES = (line("body", b'"timings":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$"),)
 
 _MAX_OPEN = 64
-_MAX_COUNT = 1 << 53
 _MAX_MS = 1e12
 
 
@@ -88,19 +88,19 @@ def _row(body: dict[str, Any], first: At, last: At) -> Request | None:
     timings = body.get("timings")
     if not isinstance(timings, dict):
         return None
-    prefill_tokens, output_tokens = _count(timings, "prompt_n"), _count(timings, "predicted_n")
+    prefill_tokens, output_tokens = count(timings, "prompt_n"), count(timings, "predicted_n")
     prefill_ms, decode_ms = _ms(timings, "prompt_ms"), _ms(timings, "predicted_ms")
     if prefill_tokens is None or output_tokens is None or prefill_ms is None or decode_ms is None:
         return None
-    prompt, cached = _prompt(body, _count(timings, "cache_n"), prefill_tokens)
+    prompt, cached = _prompt(body, count(timings, "cache_n"), prefill_tokens)
     total_ms = round(prefill_ms + decode_ms, 3)
     finished_at = _created(body)
     return Request(
         line=last.number,
         engine="llama-server",
-        request_id=_text(body, "id"),
-        slot=_count(body, "id_slot"),
-        model=_text(body, "model"),
+        request_id=text(body, "id"),
+        slot=count(body, "id_slot"),
+        model=text(body, "model"),
         started_at=finished_at and finished_at - timedelta(milliseconds=total_ms),
         finished_at=finished_at,
         prompt_tokens=prompt,
@@ -113,9 +113,9 @@ def _row(body: dict[str, Any], first: At, last: At) -> Request | None:
         ttft_ms=prefill_ms,
         ttft_from="slot",
         total_ms=total_ms,
-        draft_tokens=_count(timings, "draft_n"),
-        accepted_tokens=_count(timings, "draft_n_accepted"),
-        context_tokens=_count(body, "tokens_cached"),
+        draft_tokens=count(timings, "draft_n"),
+        accepted_tokens=count(timings, "draft_n_accepted"),
+        context_tokens=count(body, "tokens_cached"),
         truncated=body["truncated"] if isinstance(body.get("truncated"), bool) else None,
         finish_reason=_finish_reason(body),
         first_line=first.number,
@@ -128,15 +128,15 @@ def _prompt(body: dict[str, Any], cached: int | None, evaluated: int) -> tuple[i
     if cached is not None:
         return cached + evaluated, cached
     usage = body.get("usage")
-    prompt = _count(usage, "prompt_tokens") if isinstance(usage, dict) else _count(body, "tokens_evaluated")
+    prompt = count(usage, "prompt_tokens") if isinstance(usage, dict) else count(body, "tokens_evaluated")
     return (None, None) if prompt is None or prompt < evaluated else (prompt, prompt - evaluated)
 
 
 def _finish_reason(body: dict[str, Any]) -> str | None:
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        return _text(choices[0], "finish_reason")
-    return _STOP_TYPES.get(_text(body, "stop_type") or "")
+        return text(choices[0], "finish_reason")
+    return _STOP_TYPES.get(text(body, "stop_type") or "")
 
 
 _STOP_TYPES = {"eos": "stop", "word": "stop", "limit": "length"}
@@ -145,18 +145,11 @@ _STOP_TYPES = {"eos": "stop", "word": "stop", "limit": "length"}
 
 def _created(body: dict[str, Any]) -> datetime | None:
     """`created` is set when the answer is put together, so at its end; whole seconds."""
-    seconds = _count(body, "created")
+    seconds = count(body, "created")
     try:
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _count(values: dict[str, Any], key: str) -> int | None:
-    value = values.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= _MAX_COUNT else None
 
 
 def _ms(values: dict[str, Any], key: str) -> float | None:
@@ -164,8 +157,3 @@ def _ms(values: dict[str, Any], key: str) -> float | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value <= _MAX_MS else None
-
-
-def _text(values: dict[str, Any], key: str) -> str | None:
-    value = values.get(key)
-    return value if isinstance(value, str) and value else None

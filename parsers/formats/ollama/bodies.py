@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from parsers.carriers import parse_iso
 from parsers.cut import json_object
 from parsers.formats.base import line
+from parsers.formats.json_values import count, text
 from parsers.formats.ollama.durations import go_duration_ms, nanoseconds_ms, plausible
 from parsers.records import Request
 
@@ -49,7 +50,6 @@ LINES = (
 _OPENS = "total_duration"
 _WORK = ("eval_count", "eval_duration", "prompt_eval_duration")
 _NEXT_LINES = 2
-_MAX_COUNT = 1 << 53
 
 
 class Bodies:
@@ -115,37 +115,24 @@ def _text_value(key: str, value: bytes) -> int | None:
     return int(value) if value.isdigit() else None
 
 
-def _count(answer: dict[str, Any], key: str) -> int | None:
-    """A whole number that is not negative; ``None`` for all else, as where the API leaves out a zero."""
-    value = answer.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= _MAX_COUNT else None
-
-
-def _text(answer: dict[str, Any], key: str) -> str | None:
-    value = answer.get(key)
-    return value if isinstance(value, str) and value else None
-
-
 def _row(answer: dict[str, Any], first: At, last: At) -> Request | None:
     """The request an answer tells of; ``None`` without a total."""
-    total_ms = nanoseconds_ms(_count(answer, "total_duration"))
+    total_ms = nanoseconds_ms(count(answer, "total_duration"))
     if total_ms is None:
         return None
     row = Request(line=last.number, engine="ollama", first_line=first.number, offset=first.offset)
-    row.model, row.finish_reason = _text(answer, "model"), _text(answer, "done_reason")
-    row.finished_at = plausible(parse_iso((_text(answer, "created_at") or "").encode()))
+    row.model, row.finish_reason = text(answer, "model"), text(answer, "done_reason")
+    row.finished_at = plausible(parse_iso((text(answer, "created_at") or "").encode()))
     row.started_at = row.finished_at and row.finished_at - timedelta(milliseconds=total_ms)
     row.total_ms = total_ms
-    row.load_ms = nanoseconds_ms(_count(answer, "load_duration"))
-    row.prompt_tokens = _count(answer, "prompt_eval_count")
+    row.load_ms = nanoseconds_ms(count(answer, "load_duration"))
+    row.prompt_tokens = count(answer, "prompt_eval_count")
     if "embeddings" in answer:
         row.kind = "embedding"
         return row
-    row.prefill_ms = nanoseconds_ms(_count(answer, "prompt_eval_duration"))
-    row.output_tokens = _count(answer, "eval_count")
-    row.decode_ms = nanoseconds_ms(_count(answer, "eval_duration"))
+    row.prefill_ms = nanoseconds_ms(count(answer, "prompt_eval_duration"))
+    row.output_tokens = count(answer, "eval_count")
+    row.decode_ms = nanoseconds_ms(count(answer, "eval_duration"))
     if row.output_tokens is not None:
         row.decode_steps = max(row.output_tokens - 1, 0)
     if row.prefill_ms is not None:

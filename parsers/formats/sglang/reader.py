@@ -9,12 +9,11 @@ from parsers.formats.base import At, Process, Reader, integer, line
 from parsers.formats.sglang import requests, setup
 from parsers.formats.sglang.batches import DECODE, PREFILL, Batches, fields
 from parsers.formats.sglang.record import HEAD, Rank, rank, timed
-from parsers.records import Event, Interval, Request
 
 if TYPE_CHECKING:
     import re
 
-    from parsers.records import Row
+    from parsers.records import Interval, Request, Row
 
 _ENGINE = "sglang"
 
@@ -222,12 +221,9 @@ class SglangReader(Reader):
 
     # --- the way out
 
-    def _event(
-        self, at: At, kind: str, detail: str, *, value: float | None = None, request_id: str | None = None
-    ) -> None:
-        row = Event(line=at.number, engine=_ENGINE, time=at.time, kind=kind, detail=detail)
-        row.value, row.request_id = value, request_id
-        self._emit(row)
+    def _event(self, at: At, kind: str, detail: str, **more: object) -> None:
+        self._served = True
+        self.process.event(_ENGINE, at, kind, detail, **more)
 
     def _emit(self, row: Row) -> None:
         self._served = True

@@ -14,12 +14,11 @@ from parsers.formats.vllm.iterations import ITERATION, iteration
 from parsers.formats.vllm.record import NEEDLE, RECORD, Clock, records
 from parsers.formats.vllm.requests import ABORTED, HTTP, PREEMPTED, Aborts
 from parsers.formats.vllm.stats import ADDED, BARE_STATS, STATS, Cadence, count, fields, phase, share, window
-from parsers.records import Event, Interval
 
 if TYPE_CHECKING:
     import re
 
-    from parsers.records import Row
+    from parsers.records import Interval, Row
 
 _ENGINE = "vllm"
 
@@ -188,12 +187,9 @@ class VllmReader(Reader):
 
     # --- the way out
 
-    def _event(
-        self, at: At, kind: str, detail: str, *, value: float | None = None, request_id: str | None = None
-    ) -> None:
-        row = Event(line=at.number, engine=_ENGINE, time=at.time, kind=kind, detail=detail)
-        row.value, row.request_id = value, request_id
-        self._emit(row)
+    def _event(self, at: At, kind: str, detail: str, **more: object) -> None:
+        self._served = True
+        self.process.event(_ENGINE, at, kind, detail, **more)
 
     def _emit(self, row: Row) -> None:
         self._served = True
