@@ -22,7 +22,11 @@ class Setup(BaseModel):
     """Facts about one process start. Every fact is ``None`` until a line states it.
 
     ``origin`` maps the name of each known fact to where it came from, such as ``log line 12``.
-    Sizes are bytes, counts are counts; ``context`` is per slot and ``context_total`` the whole pool.
+    Sizes are bytes, counts are counts; ``context`` is per slot and ``context_total`` the whole pool: of vLLM
+    and SGLang, the tokens that their KV pool holds. ``batch`` and ``ubatch`` are llama.cpp's logical and
+    physical batch; ``chunk_tokens`` is the most tokens that a step of another engine takes
+    (`--max-num-batched-tokens`, `--chunked-prefill-size`). ``threads_available`` are the hardware threads
+    that the engine counts.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -61,10 +65,23 @@ class Setup(BaseModel):
     cpu_weights_bytes: int | None = None
     gpu_weights_bytes: int | None = None
     devices: list[Device] = Field(default_factory=list)
+    compute_bytes: int | None = None
     threads: int | None = None
+    threads_batch: int | None = None
+    threads_available: int | None = None
+    os: str | None = None
+    mmap: bool | None = None
+    thinking: bool | None = None
     prefix_caching: bool | None = None
     speculative: str | None = None
+    draft_max: int | None = None
     eager: bool | None = None
+    block_tokens: int | None = None
+    chunk_tokens: int | None = None
+    host_cache_bytes: int | None = None
+    checkpoints: int | None = None
+    tensor_parallel: int | None = None
+    memory_share: float | None = None
     max_running: int | None = None
     verbosity: int | None = None
 

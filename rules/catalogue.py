@@ -1,6 +1,6 @@
 """Finds the rules and caveats, and asks each of them.
 
-A rule is a module in one of the phase packages with a `RULE` and a ``check``; a caveat is a module in
+A rule is a module in one of the packages named there with a `RULE` and a ``check``; a caveat is a module in
 `rules.caveats` with an ``ID`` and a ``check``. Other distributions add rules through the entry point group
 ``phasewise.rules``, each a module. A rule that crashes becomes one ``error`` caveat and never stops the rest.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rules.measures import Measures
     from rules.rule import Answer
 
-_PHASE_PACKAGES = ("prefill", "decode", "queue", "load")
+_PACKAGES = ("prefill", "decode", "speculation", "memory", "queue", "load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class LoadedCaveat:
 @cache
 def all_rules() -> tuple[LoadedRule, ...]:
     """Every rule, built-in ones first."""
-    modules = [m for package in _PHASE_PACKAGES for m in _modules(f"rules.{package}")]
+    modules = [m for package in _PACKAGES for m in _modules(f"rules.{package}")]
     modules += [point.load() for point in entry_points(group="phasewise.rules")]
     return tuple(LoadedRule(m.RULE, m.check, inspect.getdoc(m) or "") for m in modules)
 
@@ -75,11 +75,13 @@ class Answers(NamedTuple):
 
 
 def ask(measures: Measures) -> Answers:
-    """Ask every rule and caveat about these measures."""
+    """Ask every rule that is not switched off, and every caveat, about these measures."""
     findings: list[Finding] = []
     caveats: list[Caveat] = []
     unanswered: dict[str, str] = {}
     for loaded in all_rules():
+        if not measures.settings.enabled(loaded.rule.id):
+            continue
         try:
             answer = loaded.check(measures)
         except Exception as error:

@@ -20,15 +20,12 @@ from rules.physics.decode import (
     health,
     health_band,
 )
-from rules.physics.devices import find_device
 from rules.physics.kv import kv_bytes_per_token
 from rules.physics.quant import TYPE_BITS, bits_per_weight, file_bits_per_weight, quant_name
 
 if TYPE_CHECKING:
     from rules.measures import Measures
     from rules.physics.devices import Device
-
-CPU_BACKENDS = ("CPU", "BLAS", "ACCEL")
 
 REACHED_LEAST, REACHED_MOST = 0.5, 1.0
 """Share of the data-sheet bandwidth that healthy runs reach where a device class has no fit: 0.56 (RX 5700
@@ -149,15 +146,10 @@ class Decoding:
 
     # --- what it should cost
 
-    @cached_property
+    @property
     def gpu(self) -> Device | None:
-        """The GPU that the user named or the log lists, whether it holds weights or not."""
-        if self._m.machine.device:
-            return self._m.device
-        listed = [d for d in self._setup.devices if d.backend and d.backend not in CPU_BACKENDS]
-        if len({d.name for d in listed}) != 1:
-            return None
-        return find_device(listed[0].name, listed[0].memory_bytes)
+        """See `rules.hardware.Hardware.gpu`."""
+        return self._m.hardware.gpu
 
     def predicted_ms(self, weights_bytes: float | None = None) -> float | None:
         """Predicted ms per token with all weights on the GPU; unknown for mixtures and unfitted classes.

@@ -16,18 +16,19 @@ import polars as pl
 from parsers.formats.base import Counts
 from rules import attribution
 from rules.decoding import Decoding
-from rules.physics.devices import find_device
+from rules.hardware import Hardware
 from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
 from rules.rule import Evidence, LineRef
 from rules.savings import Change, Ledger, saving
 from rules.sessions import EVALUATED, turns
+from rules.settings import Settings
 
 if TYPE_CHECKING:
     from parsers.setup import Setup
     from rules.physics.devices import Device
     from rules.physics.prefill import PrefillFit
-    from rules.rule import Bound, Phase, Saving
+    from rules.rule import Bound, Phase, Rule, Saving
 
 VALID_PREFILL_TOKENS, VALID_PREFILL_MS = 256, 50.0
 VALID_DECODE_TOKENS, VALID_DECODE_MS = 32, 300.0
@@ -57,6 +58,7 @@ class Measures:
         setups: each process start's.
         machine: what the user gave.
         counts: what the sources held besides rows (aborted, failed, incomplete requests, impossible values).
+        settings: the rules that are asked, and their thresholds.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Measures:
         setups: list[Setup] | None = None,
         machine: Machine | None = None,
         counts: Counts | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.requests = requests
         self.intervals = intervals
@@ -76,6 +79,7 @@ class Measures:
         self.setups = setups if setups is not None else [setup]
         self.machine = machine or Machine()
         self.counts = counts or Counts()
+        self.settings = settings or Settings()
 
     # --- who
 
@@ -93,14 +97,21 @@ class Measures:
         return self.requests.filter(pl.col("kind") == "generation")
 
     @cached_property
+    def logged(self) -> Setup:
+        """The setup without what the user gave: a named GPU does not mean that the engine uses it."""
+        place = (self.setup.source, self.setup.line)
+        return next((s for s in self.setups if (s.source, s.line) == place), self.setup)
+
+    @cached_property
+    def hardware(self) -> Hardware:
+        """The processors: see `rules.hardware`."""
+        return Hardware(self.logged, self.machine)
+
+    @property
     def device(self) -> Device | None:
         """Known facts of the device that holds the weights: the user's word first, then the log's."""
-        if self.machine.device:
-            return find_device(self.machine.device, self.machine.vram_bytes)
-        gpus = [d for d in self.setup.devices if d.backend not in ("CPU", "BLAS", None)]
-        if len({d.name for d in gpus}) != 1 or self.setup.layers_offloaded == 0:
-            return None
-        return find_device(gpus[0].name, gpus[0].memory_bytes)
+        idle = self.machine.device is None and self.setup.layers_offloaded == 0
+        return None if idle else self.hardware.gpu
 
     @cached_property
     def bandwidth_gb_s(self) -> float | None:
@@ -205,7 +216,11 @@ class Measures:
             return self.concurrency <= 1
         return self.setup.slots == 1 or self.generations["slot"].n_unique() <= 1
 
-    # --- what a rule says with
+    # --- what a rule compares and says with
+
+    def thresholds(self, rule: Rule) -> dict[str, float]:
+        """The rule's thresholds in force, by name."""
+        return self.settings.of(rule)
 
     @cached_property
     def ledger(self) -> Ledger:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rules.decoding import CPU_BACKENDS
 from rules.measures import median
 from rules.physics.prefill import ANY_GPU_RATE_RATIO, least_rate_ratio
 
@@ -28,26 +27,14 @@ def plausible_rate(m: Measures) -> bool | None:
     prefill, decode = m.prefill_tok_s, m.decode_tok_s
     if prefill is None or decode is None:
         return None
-    if _on_cpu(m):
+    if m.hardware.on_cpu:
         return True
     ratio = prefill / decode
-    gpu, listed = m.decoding.gpu, _gpu_listed(m)
-    if not listed and gpu is None:
+    gpu = m.hardware.gpu
+    if not m.hardware.gpus and gpu is None:
         return True if ratio >= FAR_BELOW * ANY_GPU_RATE_RATIO else None
     least = least_rate_ratio(gpu.device_class if gpu else None, mixture=m.decoding.mixture)
     if ratio >= FAR_BELOW * least:
         return True
     evaluated = median(m.valid_prefill.select("prefill_tokens")) or 0.0
     return None if m.decoding.speculative or evaluated > COMPARABLE_TOKENS else False
-
-
-def _on_cpu(m: Measures) -> bool:
-    """All weights are on the CPU: nothing offloaded, or no GPU in a list of devices."""
-    devices = m.setup.devices
-    return m.setup.layers_offloaded == 0 or (
-        len(devices) > 0 and all(d.backend in CPU_BACKENDS for d in devices)
-    )
-
-
-def _gpu_listed(m: Measures) -> bool:
-    return any(d.backend and d.backend not in CPU_BACKENDS for d in m.setup.devices)

@@ -11,20 +11,21 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rules.remedies import Fix
     from rules.savings import Change
 
 
 class Phase(StrEnum):
-    """Where a request's time goes; ``OTHER`` is what the log doesn't name."""
+    """Where a request's time goes; ``OTHER`` is what the log doesn't name, ``MEMORY`` what may not fit."""
 
     QUEUE = "queue"
     LOAD = "load"
     PREFILL = "prefill"
     DECODE = "decode"
     OTHER = "other"
+    MEMORY = "memory"
 
 
 class Confidence(StrEnum):
@@ -128,6 +129,19 @@ class Caveat:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number that a rule compares with and that a user may set in ``phasewise.toml``.
+
+    Attributes:
+        value: the default.
+        meaning: what it is, its unit included, and where the default comes from.
+    """
+
+    value: float
+    meaning: str
+
+
 Answer: TypeAlias = Finding | NotApplicable | CannotTell
 
 
@@ -143,6 +157,7 @@ class Rule:
         remedies: ids in ``rules/remedies``, best first.
         verify: how to see that a fix worked.
         sources: threads, docs and papers.
+        thresholds: by name, what a user may set; `Measures.thresholds` has the values in force.
         fault: see `Finding.fault`.
         quality: see `Finding.quality`.
         status: ``stable`` or ``experimental``.
@@ -155,6 +170,7 @@ class Rule:
     verify: str
     needs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     fault: bool = True
     quality: bool = False
     status: str = "stable"

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rules.decoding import CPU_BACKENDS
 from rules.rule import Caveat
 
 if TYPE_CHECKING:
@@ -34,9 +33,7 @@ GIB, GB = 2**30, 10**9
 
 def check(m: Measures) -> Caveat | None:
     """Give both units, where one fits and the other seems not to."""
-    memory = m.machine.vram_bytes or sum(
-        d.memory_bytes or 0 for d in m.setup.devices if d.backend not in CPU_BACKENDS
-    )
+    memory = m.hardware.vram_bytes
     needed = (m.setup.weights_bytes or 0) + (m.setup.kv_bytes or 0)
     if not memory or not m.setup.weights_bytes or not GB / GIB <= needed / memory <= GIB / GB:
         return None

@@ -24,14 +24,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rules.decoding import CPU_BACKENDS
 from rules.measures import stated
-from rules.physics.devices import find_device
 from rules.rule import CannotTell, Confidence, Evidence, NotApplicable, Phase, Rule
 from rules.savings import decode_scaled
 
 if TYPE_CHECKING:
-    from parsers.setup import Setup
     from rules.measures import Measures
     from rules.rule import Answer
 
@@ -52,17 +49,19 @@ _LOOK = (
 
 def check(m: Measures) -> Answer:
     """Ask whether a GPU has any part in this."""
-    header = _as_logged(m)
+    listed = m.hardware.gpus
     if not m.requests.height and not m.intervals.height:
         return NotApplicable("nothing was served")
-    if header.layers_offloaded or header.gpu_weights_bytes:
+    if m.hardware.on_cpu is False:
         return NotApplicable("weights are on a GPU")
-    seen = _seen(header)
+    seen = _seen(m)
     if seen is None:
         return CannotTell("the log hides where the weights are")
     confidence, evidence = seen
     rows = m.generations.drop_nulls("decode_ms")
-    gpu = _gpu(m, header)
+    gpu = listed[0].name if listed else None
+    if m.machine.device:
+        gpu = m.machine.device if m.hardware.gpu else None
     now, then = m.ms_per_token, m.decoding.predicted_ms() if gpu else None
     change = decode_scaled(then / now) if now and then else None
     sure = confidence is Confidence.CERTAIN
@@ -92,14 +91,17 @@ def check(m: Measures) -> Answer:
         requests=rows.height,
         saving=m.saving(change, bound="at_most") if change else None,
         change=change,
-        fixes=(m.fix("more-layers" if _lists_gpu(header) else "use-gpu"),),
+        fixes=(m.fix("more-layers" if listed else "use-gpu"),),
         fault=gpu is not None,
         verify=None if gpu else _LOOK,
     )
 
 
-def _seen(header: Setup) -> tuple[Confidence, Evidence] | None:
+def _seen(m: Measures) -> tuple[Confidence, Evidence] | None:
     """What says that no weights are on a GPU."""
+    header = m.logged
+    if not m.hardware.on_cpu:
+        return None
     if header.layers_offloaded == 0:
         offloaded = f"0 of {header.layers_offloadable}" if header.layers_offloadable else "0"
         return Confidence.CERTAIN, stated(header, "layers_offloaded", "layers on the GPU", offloaded)
@@ -108,26 +110,5 @@ def _seen(header: Setup) -> tuple[Confidence, Evidence] | None:
         return Confidence.CERTAIN, stated(
             header, "cpu_weights_bytes", "weights, all on the CPU", size, "bytes"
         )
-    if header.devices and all(d.backend in CPU_BACKENDS for d in header.devices):
-        names = ", ".join(d.name for d in header.devices)
-        return Confidence.LIKELY, stated(header, "devices", "devices, no GPU among them", names)
-    return None
-
-
-def _gpu(m: Measures, header: Setup) -> str | None:
-    """A GPU that the user named or the log lists."""
-    named = m.machine.device
-    if named:
-        return named if find_device(named) else None
-    return _lists_gpu(header)
-
-
-def _lists_gpu(header: Setup) -> str | None:
-    """A GPU that the engine sees: its build can use one, so only the layers are missing."""
-    return next((d.name for d in header.devices if d.backend and d.backend not in CPU_BACKENDS), None)
-
-
-def _as_logged(m: Measures) -> Setup:
-    """The setup without what the user gave: a named GPU does not mean that the engine uses it."""
-    place = (m.setup.source, m.setup.line)
-    return next((s for s in m.setups if (s.source, s.line) == place), m.setup)
+    names = ", ".join(d.name for d in header.devices)
+    return Confidence.LIKELY, stated(header, "devices", "devices, no GPU among them", names)

@@ -29,7 +29,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rules.decoding import CPU_BACKENDS
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import decode_scaled
 
@@ -259,11 +258,8 @@ def _used_kv(m: Measures, room: _Room) -> float:
 
 
 def _room(m: Measures) -> _Room:
-    gpus = [d for d in m.setup.devices if d.backend not in CPU_BACKENDS]
-    sizes = [d.memory_bytes for d in gpus]
-    known = sum(size for size in sizes if size is not None) if sizes and None not in sizes else None
-    total = known if m.machine.vram_bytes is None else m.machine.vram_bytes
-    return _Room(total, max(len(gpus), 1), m.setup.weights_bytes, m.setup.kv_bytes or 0)
+    gpus = max(len(m.hardware.gpus), 1)
+    return _Room(m.hardware.vram_bytes, gpus, m.setup.weights_bytes, m.setup.kv_bytes or 0)
 
 
 def _gib(n_bytes: float) -> str:

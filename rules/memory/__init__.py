@@ -1,0 +1,1 @@
+"""Rules about memory: what fits, what is wasted, what runs out."""
