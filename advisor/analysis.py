@@ -22,6 +22,7 @@ from parsers.setup import Device, Setup
 from rules.attribution import Verdict, interval_verdict, verdict
 from rules.measures import FEW, Machine, Measures
 from rules.rule import Confidence
+from rules.settings import Settings
 from rules.words import plural
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Options:
 
     filters: Filters = field(default_factory=Filters)
     machine: Machine = field(default_factory=Machine)
+    settings: Settings = field(default_factory=Settings)
     gguf: Path | None = None
     redact: bool = True
 
@@ -94,7 +96,9 @@ def measure(reading: Reading, options: Options) -> Measures:
 
         learn_from_gguf(setup, options.gguf)
     _learn_machine(setup, options.machine)
-    return Measures(requests, intervals, events, setup, setups, options.machine, reading.counts)
+    return Measures(
+        requests, intervals, events, setup, setups, options.machine, reading.counts, options.settings
+    )
 
 
 def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], str]) -> Setup:

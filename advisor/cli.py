@@ -172,17 +172,21 @@ def explain(
     rule: Annotated[str, typer.Argument(help="An id of `phasewise rules`.")],
 ) -> None:
     """Say what a rule looks at, why it matters, and when not to worry."""
+    from advisor.config import settings
     from advisor.explain import explain as text_of
 
-    sys.stdout.write(text_of(rule))
+    sys.stdout.write(text_of(rule, settings()))
 
 
 @app.command()
-def rules() -> None:
-    """List the rules and caveats."""
-    from advisor.explain import rules_list
+def rules(
+    toml: Annotated[bool, typer.Option("--toml", help="All thresholds, ready for phasewise.toml.")] = False,
+) -> None:
+    """List the rules and caveats; * marks a rule whose thresholds phasewise.toml sets."""
+    from advisor.config import settings
+    from advisor.explain import rules_list, rules_toml
 
-    sys.stdout.write(rules_list())
+    sys.stdout.write(rules_toml(settings()) if toml else rules_list(settings()))
 
 
 @app.command()

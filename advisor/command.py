@@ -110,7 +110,7 @@ def options(
         InputError: one of them is no time or size, or the file is wrong.
     """
     from advisor.analysis import Options
-    from advisor.config import machine
+    from advisor.config import machine, settings
     from advisor.filters import Filters
     from rules.measures import Machine
     from rules.physics.devices import find_device
@@ -121,7 +121,7 @@ def options(
     )
     if given.device and given.bandwidth_gb_s is None and find_device(given.device, given.vram_bytes) is None:
         warn(f"{given.device}: no facts known of this device; give its memory's speed with --bandwidth GB/s.")
-    return Options(filters=filters, machine=given, gguf=gguf, redact=not no_redact)
+    return Options(filters, given, settings(), gguf, redact=not no_redact)
 
 
 def _size(option: str, text: str | None) -> int | None:

@@ -1,20 +1,41 @@
-"""``phasewise.toml``: facts about the machine that no log says, given once."""
+"""``phasewise.toml``: what no log says about the machine, and which rules are asked, given once.
+
+The file of the current folder goes before the one in the user's configuration folder, and the command line
+before both::
+
+    [machine]
+    device = "RTX 4090"
+
+    [rules]
+    disable = ["output-long"]          # or enable = ["prefill-*"]
+
+    [rules.prefill-dominates-long-prompt]
+    prefill_share = 0.5
+"""
 
 from __future__ import annotations
 
 import math
 import tomllib
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from advisor.errors import InputError
 from rules.measures import Machine
+from rules.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from rules.rule import Rule
 
 FILE = "phasewise.toml"
+_SECTIONS = ("machine", "rules")
 _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _SMALLEST_BYTES = 1 << 20
 
@@ -28,37 +49,109 @@ class _Key:
     takes: str
 
 
+def files(folder: Path | None = None) -> list[Path]:
+    """The configuration files there are, the nearer one first."""
+    places = ((folder or Path()) / FILE, user_file())
+    return [path for path in places if path.is_file()]
+
+
+def user_file() -> Path:
+    """Where the user's own ``phasewise.toml`` belongs on this system."""
+    return Path(typer.get_app_dir("phasewise")) / FILE
+
+
 def machine(given: Machine, folder: Path | None = None) -> Machine:
-    """What the user gave on the command line, completed by ``[machine]`` of ``phasewise.toml`` here.
+    """What the user gave on the command line, completed by ``[machine]`` of the files.
 
     Raises:
-        InputError: the file is no TOML, or has an unknown or ill-typed key.
+        InputError: a file is no TOML, or has an unknown or ill-typed key.
     """
-    path = (folder or Path()) / FILE
     values = asdict(given)
-    for name, value in (_section(path) if path.is_file() else {}).items():
-        key = _KEYS.get(name)
-        if key is None:
-            raise InputError(f"{path}: [machine] has no key {name!r}; it may have {', '.join(_KEYS)}.")
-        stated = _stated(path, name, key, value)
-        if values[key.field] is None:
-            values[key.field] = stated
-            if key.field == "device":
-                values["origin"] = FILE
+    for path in files(folder):
+        for name, value in _section(path, "machine").items():
+            key = _KEYS.get(name)
+            if key is None:
+                raise InputError(f"{path}: [machine] has no key {name!r}; it may have {', '.join(_KEYS)}.")
+            stated = _stated(path, name, key, value)
+            if values[key.field] is None:
+                values[key.field] = stated
+                if key.field == "device":
+                    values["origin"] = FILE
     return Machine(**values)
 
 
-def _section(path: Path) -> dict[str, Any]:
+def settings(folder: Path | None = None) -> Settings:
+    """What ``[rules]`` of the files says.
+
+    Raises:
+        InputError: a file is no TOML, or names a rule or threshold that there is not.
+    """
+    listed: dict[str, list[str]] = {}
+    thresholds: dict[str, dict[str, float]] = {}
+    for path in files(folder):
+        for name, value in _section(path, "rules").items():
+            if name in ("enable", "disable"):
+                listed.setdefault(name, _patterns(path, name, value))
+            else:
+                near = thresholds.get(name, {})
+                thresholds[name] = {**_thresholds(path, name, value), **near}
+    if not listed and not thresholds:
+        return Settings()
+    enabled, disabled = listed.get("enable", ["*"]), listed.get("disable", [])
+    off = (i for i in _rules() if not _matches(i, enabled) or _matches(i, disabled))
+    return Settings(frozenset(off), thresholds)
+
+
+def _rules() -> dict[str, Rule]:
+    from rules.catalogue import all_rules
+
+    return {loaded.rule.id: loaded.rule for loaded in all_rules()}
+
+
+def _matches(rule_id: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(rule_id, pattern) for pattern in patterns)
+
+
+def _patterns(path: Path, name: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise InputError(f"{path}: [rules] {name} = {value!r} is not a list of rule ids.")
+    for pattern in value:
+        if not any(fnmatchcase(rule_id, pattern) for rule_id in _rules()):
+            raise InputError(f"{path}: [rules] {name}: no rule is called {pattern!r}{_near(pattern)}.")
+    return value
+
+
+def _thresholds(path: Path, rule_id: str, value: Any) -> dict[str, float]:
+    rule = _rules().get(rule_id)
+    if rule is None:
+        raise InputError(f"{path}: [rules]: no rule is called {rule_id!r}{_near(rule_id)}.")
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: [rules] {rule_id} must be a table of thresholds.")
+    for name, number in value.items():
+        if name not in rule.thresholds:
+            there = ", ".join(rule.thresholds) or "none"
+            raise InputError(f"{path}: [rules.{rule_id}] has no threshold {name!r}; it has {there}.")
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
+            raise InputError(f"{path}: [rules.{rule_id}] {name} = {number!r} is not a number from 0 up.")
+    return {name: float(number) for name, number in value.items()}
+
+
+def _near(name: str) -> str:
+    near = get_close_matches(name, _rules(), n=1)
+    return f"; did you mean {near[0]!r}?" if near else "; `phasewise rules` lists them"
+
+
+def _section(path: Path, name: str) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: can't be read as TOML ({error}).") from None
-    for name in data:
-        if name != "machine":
-            raise InputError(f"{path}: {name!r} is not known there; put the keys under [machine].")
-    section = data.get("machine", {})
+    for key in data:
+        if key not in _SECTIONS:
+            raise InputError(f"{path}: {key!r} is not known there; put the keys under [machine] or [rules].")
+    section = data.get(name, {})
     if not isinstance(section, dict):
-        raise InputError(f"{path}: [machine] must be a table.")
+        raise InputError(f"{path}: [{name}] must be a table.")
     return section
 
 

@@ -61,7 +61,16 @@ def _of(measures: Measures, engine: str) -> Measures:
         for frame in (measures.requests, measures.intervals, measures.events)
     )
     setup = main_setup(requests, intervals, measures.setups)
-    return Measures(requests, intervals, events, setup, measures.setups, measures.machine, measures.counts)
+    return Measures(
+        requests,
+        intervals,
+        events,
+        setup,
+        measures.setups,
+        measures.machine,
+        measures.counts,
+        measures.settings,
+    )
 
 
 def main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Setup]) -> Setup:

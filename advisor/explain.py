@@ -5,8 +5,14 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
+
+if TYPE_CHECKING:
+    from rules.catalogue import LoadedRule
+    from rules.rule import Rule
+    from rules.settings import Settings
 
 _LOGS = {
     "darwin": {"ollama": "~/.ollama/logs/server.log", "lmstudio": "~/.lmstudio/server-logs"},
@@ -15,8 +21,8 @@ _LOGS = {
 _LINUX_LOGS = {"ollama": "journalctl -u ollama --no-pager | phasewise -"}
 
 
-def explain(name: str) -> str:
-    """A rule's or caveat's documentation.
+def explain(name: str, settings: Settings) -> str:
+    """A rule's or caveat's documentation, a rule's with its thresholds in force.
 
     Raises:
         InputError: there is no such rule or caveat.
@@ -25,8 +31,7 @@ def explain(name: str) -> str:
 
     for rule in all_rules():
         if rule.rule.id == name:
-            needs = ", ".join(rule.rule.needs) or "nothing that every log lacks"
-            return f"{name} ({rule.rule.phase}, {rule.rule.status})\n\n{rule.docs}\n\nNeeds: {needs}\n"
+            return _explained(rule, settings)
     for caveat in all_caveats():
         if caveat.id == name:
             return f"{name} (caveat)\n\n{caveat.docs}\n"
@@ -36,13 +41,51 @@ def explain(name: str) -> str:
     raise InputError(f"{name}: no rule or caveat is called that; {hint}.")
 
 
-def rules_list() -> str:
+def _explained(loaded: LoadedRule, settings: Settings) -> str:
+    rule = loaded.rule
+    off = "" if settings.enabled(rule.id) else ", switched off"
+    parts = [f"{rule.id} ({rule.phase}, {rule.status}{off})", loaded.docs]
+    parts.append(f"Needs: {', '.join(rule.needs) or 'nothing that every log lacks'}")
+    if rule.thresholds:
+        values = settings.of(rule)
+        rows = [(name, f"{values[name]:g}", t.meaning) for name, t in rule.thresholds.items()]
+        parts.append(
+            f"Thresholds, under [rules.{rule.id}] of phasewise.toml:\n{_columns(rows, '    ').rstrip()}"
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def rules_list(settings: Settings) -> str:
     """One line for each rule and caveat."""
     from rules.catalogue import all_caveats, all_rules
 
-    rows = [(r.rule.id, str(r.rule.phase), r.docs.splitlines()[0]) for r in all_rules()]
+    rows = [(r.rule.id, _state(r.rule, settings), r.docs.splitlines()[0]) for r in all_rules()]
     rows += [(c.id, "caveat", c.docs.splitlines()[0]) for c in all_caveats()]
     return _columns(rows)
+
+
+def _state(rule: Rule, settings: Settings) -> str:
+    if not settings.enabled(rule.id):
+        return "off"
+    return f"{rule.phase}*" if settings.thresholds.get(rule.id) else str(rule.phase)
+
+
+def rules_toml(settings: Settings) -> str:
+    """All thresholds in force as a ``phasewise.toml``, each with its meaning."""
+    from rules.catalogue import all_rules
+
+    off = sorted(r.rule.id for r in all_rules() if not settings.enabled(r.rule.id))
+    parts = [f"[rules]\ndisable = [{', '.join(map(_quoted, off))}]\n"]
+    for loaded in all_rules():
+        rule, values = loaded.rule, settings.of(loaded.rule)
+        if rule.thresholds:
+            lines = (f"# {t.meaning}\n{name} = {values[name]:g}" for name, t in rule.thresholds.items())
+            parts.append(f"[rules.{rule.id}]\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def formats_list() -> str:
@@ -74,6 +117,6 @@ def welcome() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _columns(rows: list[tuple[str, str, str]]) -> str:
+def _columns(rows: list[tuple[str, str, str]], indent: str = "") -> str:
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
-    return "".join(f"{a:{widths[0]}}  {b:{widths[1]}}  {c}\n" for a, b, c in rows)
+    return "".join(f"{indent}{a:{widths[0]}}  {b:{widths[1]}}  {c}\n" for a, b, c in rows)

@@ -31,11 +31,12 @@ _PACKAGES = ("prefill", "decode", "speculation", "memory", "queue", "load")
 
 @dataclass(frozen=True, slots=True)
 class LoadedRule:
-    """A rule, what it asks, and its documentation."""
+    """A rule, what it asks, its documentation, and the folder it is in (`others` from elsewhere)."""
 
     rule: Rule
     check: Callable[[Measures], Answer]
     docs: str
+    package: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,9 @@ class LoadedCaveat:
 @cache
 def all_rules() -> tuple[LoadedRule, ...]:
     """Every rule, built-in ones first."""
-    modules = [m for package in _PACKAGES for m in _modules(f"rules.{package}")]
-    modules += [point.load() for point in entry_points(group="phasewise.rules")]
-    return tuple(LoadedRule(m.RULE, m.check, inspect.getdoc(m) or "") for m in modules)
+    found = [(package, m) for package in _PACKAGES for m in _modules(f"rules.{package}")]
+    found += [("others", point.load()) for point in entry_points(group="phasewise.rules")]
+    return tuple(LoadedRule(m.RULE, m.check, inspect.getdoc(m) or "", package) for package, m in found)
 
 
 @cache

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from rules.decode import output_long
 from rules.decoding import REACHED_LEAST, REACHED_MOST
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled, output_capped
 from rules.words import percent
 
@@ -54,9 +54,8 @@ RULE = Rule(
         "llama.cpp#12966",
     ),
     fault=False,
+    thresholds={"decode_share": Threshold(0.4, "least share of all time that generating takes")},
 )
-
-SHARE = 0.4
 
 USUAL_REACH = 0.65
 """Most devices without a fit read at this share of their paper bandwidth or more; a few at half of it."""
@@ -71,7 +70,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("with speculation, ms per token is no measure of bandwidth")
     if d.split:
         return NotApplicable("the weights are read from two memories")
-    if share < SHARE:
+    if share < m.thresholds(RULE)["decode_share"]:
         return NotApplicable(f"generating takes {percent(share)} of the time")
     if not d.alone.height:
         return CannotTell("no long enough answer was generated alone")

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import output_capped
 from rules.words import duration, percent
 
@@ -44,45 +44,48 @@ RULE = Rule(
     verify="Run the same questions with the cap: decode time should fall in step with output tokens.",
     sources=("arXiv:2211.05102",),
     fault=False,
+    thresholds={
+        "decode_share": Threshold(0.6, "least share of all time that generating takes"),
+        "long_tokens": Threshold(400, "tokens of the median answer from which answers are long"),
+        "cap_tokens": Threshold(300, "tokens that the advised cap leaves an answer"),
+    },
 )
-
-SHARE = 0.6
-LONG_TOKENS = 400
-CAP_TOKENS = 300
 
 
 def check(m: Measures) -> Answer:
     """Ask whether shorter answers are the cheapest way to less waiting."""
+    t = m.thresholds(RULE)
+    cap_tokens = int(t["cap_tokens"])
     rows = m.generations.drop_nulls(["output_tokens", "decode_ms"])
     answer = median(rows.select("output_tokens"))
     if answer is None:
         return CannotTell("output tokens and decode time of the same request are not logged")
     share = m.share(Phase.DECODE)
-    if share < SHARE:
+    if share < t["decode_share"]:
         return NotApplicable(f"generating takes {percent(share)} of the time")
-    if answer < LONG_TOKENS:
+    if answer < t["long_tokens"]:
         return NotApplicable(f"the median answer has {answer:,.0f} tokens")
     if reason := m.decoding.slowed_by:
         return NotApplicable(f"{reason}, and that comes first")
-    capped = rows.filter(pl.col("output_tokens") > CAP_TOKENS).sort("output_tokens", descending=True)
-    change = output_capped(CAP_TOKENS)
+    capped = rows.filter(pl.col("output_tokens") > cap_tokens).sort("output_tokens", descending=True)
+    change = output_capped(cap_tokens)
     saving = m.saving(change)
     if not m.worth(saving.ms, capped.height):
         return NotApplicable("too little time to matter")
     return RULE.finding(
         confidence=Confidence.LIKELY,
         why=f"Generating takes {duration(float(rows['decode_ms'].sum()))} of {duration(m.wall_ms)}, because "
-        f"the median answer has {answer:,.0f} tokens. At most {CAP_TOKENS} tokens an answer would save "
+        f"the median answer has {answer:,.0f} tokens. At most {cap_tokens} tokens an answer would save "
         f"{duration(saving.ms)}, if nobody needs the rest.",
         evidence=(
             m.evidence("share of all request time", round(share, 4), "share"),
             m.evidence("answer, median", answer, "tokens", rows=capped),
             m.evidence("time per token, median", m.ms_per_token, "ms"),
-            m.evidence(f"answers over {CAP_TOKENS} tokens", capped.height, "requests", rows=capped),
+            m.evidence(f"answers over {cap_tokens} tokens", capped.height, "requests", rows=capped),
         ),
         requests=capped.height,
         saving=saving,
         change=change,
-        fixes=(m.fix("cap-output", to=CAP_TOKENS),),
+        fixes=(m.fix("cap-output", to=cap_tokens),),
         wont_help=("A faster prefill or a bigger cache: they only touch the wait for the first token.",),
     )

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from rules.physics.decode import decode_constants, quantisation_saving_ms_per_token
 from rules.physics.quant import quant_name
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled
 from rules.words import duration, percent
 
@@ -45,11 +45,11 @@ RULE = Rule(
     verify="Run the same questions with the smaller file: ms per token should fall and answers stay as good.",
     sources=("llama.cpp tools/quantize/README.md", "github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference"),
     fault=False,
+    thresholds={"decode_share": Threshold(0.4, "least share of all time that generating takes")},
 )
 
 LARGE = ("F32", "F16", "BF16", "Q8_0")
 TARGET = "Q4_K_M"
-SHARE = 0.4
 
 
 def check(m: Measures) -> Answer:
@@ -61,7 +61,7 @@ def check(m: Measures) -> Answer:
     if name not in LARGE:
         return NotApplicable(f"{name} is small already; fewer bits gain little and cost quality")
     share = m.share(Phase.DECODE)
-    if share < SHARE:
+    if share < m.thresholds(RULE)["decode_share"]:
         return NotApplicable(f"generating takes {percent(share)} of the time")
     if d.slowed_by:
         return NotApplicable(f"{d.slowed_by}, and that comes first")

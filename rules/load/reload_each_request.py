@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, Evidence, LineRef, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, Evidence, LineRef, NotApplicable, Phase, Rule, Threshold
 from rules.savings import loads_avoided
 from rules.words import duration
 
@@ -49,12 +49,14 @@ RULE = Rule(
     remedies=("fixed-context", "keep-loaded"),
     verify="Send two requests in a row: the second should start without a load.",
     sources=("ollama#8903", "ollama#6148", "aider#4687", "aider#3594", "paperless-ai#859"),
+    thresholds={
+        "load_ms": Threshold(1_000, "ms from which a load counts"),
+        "idle_ms": Threshold(
+            4.5 * 60_000,
+            "ms without a request after which a load is the idle timeout's; Ollama unloads after 5 minutes",
+        ),
+    },
 )
-
-LOAD_MS = 1_000.0
-
-IDLE_MS = 4.5 * 60_000
-"""Ollama unloads after five minutes without a request, LM Studio after sixty."""
 
 
 SEVERAL = 2
@@ -67,7 +69,7 @@ _KEEP_ALIVE = (
 def check(m: Measures) -> Answer:
     """Ask whether loads follow each other without need."""
     changed = _changed(m)
-    rows = _beside(m.requests)
+    rows = _beside(m.requests, m.thresholds(RULE))
     again = rows.filter("again")
     if not again.height:
         return _from_starts(m, changed)
@@ -98,18 +100,20 @@ def check(m: Measures) -> Answer:
     )
 
 
-def _beside(requests: pl.DataFrame) -> pl.DataFrame:
+def _beside(requests: pl.DataFrame, t: dict[str, float]) -> pl.DataFrame:
     """Requests of any kind, in their order; ``again`` marks a load soon after a request to the same model."""
     model, before = pl.col("model"), pl.col("model").shift(1).over("source")
     ended = pl.col("finished_at").shift(1).over("source")
-    soon = (pl.col("gap_ms") < IDLE_MS) | pl.col("gap_ms").is_null()
+    soon = (pl.col("gap_ms") < t["idle_ms"]) | pl.col("gap_ms").is_null()
     follows = pl.int_range(pl.len()).over("source") > 0
     same = (model == before) | model.is_null() | before.is_null()
     return (
         requests.with_row_index("row")
         .sort("source", "line")
         .with_columns(gap_ms=(pl.col("started_at") - ended).dt.total_microseconds() / 1000)
-        .with_columns(again=((pl.col("load_ms") >= LOAD_MS) & soon & follows & same).fill_null(value=False))
+        .with_columns(
+            again=((pl.col("load_ms") >= t["load_ms"]) & soon & follows & same).fill_null(value=False)
+        )
         .sort("row")
     )
 

@@ -47,7 +47,7 @@ from rules.prompts import (
     long_prompts,
     with_fewer_chunks,
 )
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
 from rules.sessions import may_grow, reprocessed
 from rules.words import duration, percent, rate
@@ -64,26 +64,30 @@ RULE = Rule(
     remedies=("fewer-chunks", "stable-prefix", "trim-history"),
     verify="Run the same questions again: prompt tokens and time to first token should fall together.",
     sources=("arXiv:2001.08361", "arXiv:2211.05102"),
+    thresholds={
+        "prefill_share": Threshold(0.35, "least share of all time that reading prompts takes"),
+        "long_tokens": Threshold(LONG_TOKENS, "tokens of the median prompt from which prompts are long"),
+        "cached_share": Threshold(0.3, "share of a prompt from the cache from which reuse works"),
+    },
 )
 
-SHARE = 0.35
-CACHED_SHARE = 0.3
 REUSED = 0.95
 
 
 def check(m: Measures) -> Answer:
     """Ask whether long, uncached prompts are where the time goes."""
+    t = m.thresholds(RULE)
     told = m.turns.drop_nulls(["prompt", "prefill_ms"])
     if not told.height:
         return CannotTell("prompt tokens and prefill time of the same request are not logged")
     told = told.join(reprocessed(m.turns, m.events), on="row", how="anti")
     share = float(told["prefill_ms"].sum()) / m.wall_ms if m.wall_ms else 0.0
-    if share < SHARE:
+    if share < t["prefill_share"]:
         return NotApplicable(f"reading prompts takes {percent(share)} of the time")
-    if _median(told, "prompt") < LONG_TOKENS:
+    if _median(told, "prompt") < t["long_tokens"]:
         return NotApplicable("most prompts are short")
     cached = cached_share(told)
-    if cached is not None and cached >= CACHED_SHARE:
+    if cached is not None and cached >= t["cached_share"]:
         return NotApplicable(f"{percent(cached)} of a prompt comes from the cache")
     rows = long_prompts(told)
     prefill_ms = float(rows["prefill_ms"].sum())

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
 from rules.sessions import BRIEF_STEPS, STEPS, carry, growing, in_place, reprocessed
 from rules.words import duration, percent
@@ -52,11 +52,19 @@ RULE = Rule(
     remedies=("stable-prefix", "claude-code-header"),
     verify="Send two turns of one conversation: the second should evaluate little more than its new text.",
     sources=("ollama#14918", "llama.cpp#20623", "vllm#36829", "claude-code-router#1220", "kon#4"),
+    thresholds={
+        "reused_share": Threshold(
+            0.3,
+            "share of the prompt before below which the median turn misses the cache; a change near the "
+            "top leaves under 0.1",
+        ),
+        "deep_share": Threshold(
+            0.7,
+            "the same where all prompts part at one place behind long fixed text; a working cache gives "
+            "more than 0.9",
+        ),
+    },
 )
-
-REUSED_SHARE, DEEP_SHARE = 0.3, 0.7
-"""Of the prompt before, a working cache gives more than 0.9, and a change near the top leaves under 0.1.
-Between them lies a change behind long fixed text: then all prompts part at one place."""
 
 ONE_PLACE = 0.1
 """Standard deviation over mean below which prompts part at one place."""
@@ -77,6 +85,7 @@ _LOST = (REUSABLE * pl.col("reusable") - pl.col("cached_tokens")).clip(lower_bou
 
 def check(m: Measures) -> Answer:
     """Ask whether conversations miss the cache near their start."""
+    t = m.thresholds(RULE)
     told = m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti")
     turns = growing(told)
     steady = turns.height > 0
@@ -88,8 +97,8 @@ def check(m: Measures) -> Answer:
     if turns.height < (STEPS if steady else BRIEF_STEPS):
         return CannotTell("cached tokens are not logged")
     reused = median(turns.select(pl.col("cached_tokens") / pl.col("previous"))) or 0.0
-    missed = turns.filter(pl.col("cached_tokens") < DEEP_SHARE * pl.col("previous"))
-    if reused >= DEEP_SHARE or (reused >= REUSED_SHARE and not _part_at_one_place(missed)):
+    missed = turns.filter(pl.col("cached_tokens") < t["deep_share"] * pl.col("previous"))
+    if reused >= t["deep_share"] or (reused >= t["reused_share"] and not _part_at_one_place(missed)):
         return NotApplicable(f"{percent(reused)} of the prompt before comes from the cache")
     parts = median(missed.select("cached_tokens")) or 0.0
     at_top, one_talk = parts < TOP_TOKENS, carry(turns) or _reused_once(told, turns, parts)

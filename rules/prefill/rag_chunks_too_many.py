@@ -33,7 +33,7 @@ from rules.measures import FEW, median
 from rules.prefill import prefill_dominates_long_prompt
 from rules.prefilling import plausible_rate
 from rules.prompts import CHUNKS, KEPT_CHUNKS, cached_share, equally_long, fewer_chunks, long_prompts
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.sessions import may_grow
 from rules.words import duration, percent
 
@@ -50,17 +50,19 @@ RULE = Rule(
     verify="Print one prompt and count its chunks; lower top_k and compare answers and time to first token.",
     sources=("arXiv:2001.08361",),
     fault=False,
+    thresholds={
+        "long_tokens": Threshold(1_500, "tokens from which a prompt may hold many chunks"),
+        "output_share": Threshold(0.1, "answer over prompt, in tokens, below which an answer is short"),
+        "cached_share": Threshold(0.3, "share of a prompt from the cache from which it is no fresh text"),
+    },
 )
-
-LONG_TOKENS = 1_500
-OUTPUT_SHARE = 0.1
-CACHED_SHARE = 0.3
 
 
 def check(m: Measures) -> Answer:
     """Ask whether the prompts have the shape of retrieval."""
+    t = m.thresholds(RULE)
     rows = long_prompts(m.turns).filter(
-        (pl.col("prompt") > LONG_TOKENS) & pl.col("truncated").fill_null(value=False).not_()
+        (pl.col("prompt") > t["long_tokens"]) & pl.col("truncated").fill_null(value=False).not_()
     )
     if not m.turns["prompt"].count() or not m.turns["prefill_ms"].count():
         return CannotTell("prompt tokens or prefill times are not logged")
@@ -71,10 +73,10 @@ def check(m: Measures) -> Answer:
     if not equally_long(rows):
         return NotApplicable("the long prompts differ in length")
     answer = median(rows.select(pl.col("output_tokens") / pl.col("prompt")))
-    if answer is None or answer >= OUTPUT_SHARE:
+    if answer is None or answer >= t["output_share"]:
         return NotApplicable("the answers are long for their prompts")
     cached = cached_share(rows)
-    if cached is not None and cached >= CACHED_SHARE:
+    if cached is not None and cached >= t["cached_share"]:
         return NotApplicable(f"{percent(cached)} of a prompt comes from the cache")
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):

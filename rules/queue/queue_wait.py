@@ -36,7 +36,7 @@ import polars as pl
 from rules.attribution import PHASES, busy_windows
 from rules.measures import FEW, median
 from rules.remedies import fix
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import queue_scaled
 from rules.words import duration, percent
 
@@ -52,10 +52,15 @@ RULE = Rule(
     remedies=("more-slots", "smaller-batch", "larger-kv-pool"),
     verify="Under the same load, the engine's count of waiting requests should be 0 most of the time.",
     sources=("Ollama docs/faq.mdx", "vLLM docs/configuration/optimization.md"),
+    thresholds={
+        "queue_share": Threshold(0.2, "least share of all time that waiting takes"),
+        "slow_ms": Threshold(2_000, "ms that the slowest twentieth waits, from which it matters anyway"),
+        "waiting_share": Threshold(0.2, "least share of busy windows with requests waiting"),
+    },
 )
 
-SHARE, SLOWEST, SLOW_MS = 0.2, 0.95, 2_000.0
-WAITING_SHARE, WAITING_WINDOWS = 0.2, 3
+SLOWEST = 0.95
+WAITING_WINDOWS = 3
 KV_FULL = 0.9
 
 AT_ONCE_MS = 50.0
@@ -92,9 +97,10 @@ def check(m: Measures) -> Answer:
 
 
 def _logged(m: Measures) -> Answer:
+    t = m.thresholds(RULE)
     rows = m.generations.drop_nulls("queue_ms")
     share, slow_ms = m.share(Phase.QUEUE), float(rows["queue_ms"].quantile(SLOWEST) or 0.0)
-    if share < SHARE and slow_ms < SLOW_MS:
+    if share < t["queue_share"] and slow_ms < t["slow_ms"]:
         return NotApplicable(f"waiting takes {percent(share)} of the time")
     waited = rows.filter(pl.col("queue_ms") > 0)
     queue_ms = float(waited["queue_ms"].sum())
@@ -121,7 +127,7 @@ def _windows(m: Measures) -> Answer:
     told = m.intervals.drop_nulls("waiting")
     busy = busy_windows(told)
     waiting = busy.filter(pl.col("waiting") > 0)
-    if not waiting.height or waiting.height < WAITING_SHARE * busy.height:
+    if not waiting.height or waiting.height < m.thresholds(RULE)["waiting_share"] * busy.height:
         return NotApplicable(f"requests were waiting in {waiting.height} of {busy.height} busy windows")
     peak = int(waiting.select(pl.col("waiting").max()).item())
     running = busy.select(pl.col("running").max()).item()
@@ -165,7 +171,7 @@ def _unnamed(m: Measures) -> Finding | None:
     if clocked:
         waited = shared
     beyond_ms = float(waited["beyond_ms"].sum())
-    if beyond_ms < SHARE * m.wall_ms or not m.worth(beyond_ms, waited.height):
+    if beyond_ms < m.thresholds(RULE)["queue_share"] * m.wall_ms or not m.worth(beyond_ms, waited.height):
         return None
     meanwhile = ", while others were running" if clocked else ""
     return RULE.finding(

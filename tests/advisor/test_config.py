@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import advisor
-from advisor.config import machine, parse_size
+from advisor.config import machine, parse_size, settings
 from advisor.errors import InputError
+from rules.catalogue import all_rules
+from rules.decode import output_long, quantise_weights
 from rules.measures import Machine
+from rules.settings import Settings
 from tests.advisor.helpers import SAMPLES, phasewise, refused
 
 if TYPE_CHECKING:
@@ -65,6 +68,83 @@ def test_a_wrong_file_is_one_sentence(tmp_path: Path, text: str, words: str) -> 
         machine(Machine(), tmp_path)
     assert words in str(said.value)
     assert str(said.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[rules]\ndisable = ["output-lon"]\n', "did you mean 'output-long'?"),
+        ('[rules]\nenable = "output-long"\n', "list of rule ids"),
+        ("[rules.output-lang]\ncap_tokens = 9\n", "'output-lang'; did you mean 'output-long'?"),
+        ("[rules]\noutput-long = 3\n", "table of thresholds"),
+        ("[rules.output-long]\ncap = 9\n", "decode_share, long_tokens, cap_tokens"),
+        ('[rules.output-long]\ncap_tokens = "many"\n', "cap_tokens = 'many'"),
+        ("[rules.output-long]\ncap_tokens = -1\n", "cap_tokens = -1"),
+        ("[rules.output-long]\ncap_tokens = nan\n", "cap_tokens = nan"),
+        ("rules = 3\n", "[rules]"),
+    ],
+)
+def test_wrong_rules_are_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "phasewise.toml").write_text(text)
+    with pytest.raises(InputError) as said:
+        settings(tmp_path)
+    assert words in str(said.value)
+    assert str(said.value).endswith(".")
+
+
+def test_the_nearer_file_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near, user = tmp_path / "near", tmp_path / "user" / "phasewise.toml"
+    near.mkdir()
+    user.parent.mkdir()
+    user.write_text(
+        '[machine]\ndevice = "RTX 3090"\ncores = 8\n[rules]\ndisable = ["output-long"]\n'
+        "[rules.quantise-weights]\ndecode_share = 0.5\n[rules.output-long]\ncap_tokens = 100\n"
+    )
+    monkeypatch.setattr("advisor.config.user_file", lambda: user)
+    (near / "phasewise.toml").write_text(
+        '[machine]\ndevice = "RTX 4090"\n[rules]\nenable = ["prefill-*", "output-*"]\n'
+        "[rules.quantise-weights]\ndecode_share = 0.9\n"
+    )
+    assert machine(Machine(), near) == Machine("RTX 4090", cores=8, origin="phasewise.toml")
+    asked = settings(near)
+    assert not asked.enabled("output-long")
+    assert not asked.enabled("quantise-weights")
+    assert asked.enabled("prefill-dominates-long-prompt")
+    assert asked.of(quantise_weights.RULE) == {"decode_share": 0.9}
+    assert asked.of(output_long.RULE)["cap_tokens"] == 100
+    assert settings(tmp_path).enabled("quantise-weights")
+
+
+def test_rules_are_switched_off_and_set_for_a_log(tmp_path: Path) -> None:
+    config = tmp_path / "phasewise.toml"
+    asked = [SAMPLES / "llama-server-rag.log", "--format", "json"]
+
+    def found() -> list[str]:
+        return [f["rule"] for f in json.loads(phasewise(*asked, cwd=tmp_path).out)["findings"]]
+
+    first = "prefill-dominates-long-prompt"
+    assert first in found()
+    config.write_text(f"[rules.{first}]\nlong_tokens = 100000\n")
+    assert first not in found()
+    config.write_text(f'[rules]\ndisable = ["{first}"]\n')
+    assert first not in found()
+    assert f"{first}  off " in phasewise("rules", cwd=tmp_path).out.replace("  " * 9, " ")
+
+
+def test_all_thresholds_are_a_file_that_changes_nothing(tmp_path: Path) -> None:
+    text = phasewise("rules", "--toml", cwd=tmp_path).out
+    (tmp_path / "phasewise.toml").write_text(text)
+    same = settings(tmp_path)
+    assert not same.disabled
+    assert all(same.of(loaded.rule) == Settings().of(loaded.rule) for loaded in all_rules())
+    assert phasewise("rules", "--toml", cwd=tmp_path).out == text
+
+
+def test_a_rule_is_explained_with_its_thresholds(tmp_path: Path) -> None:
+    (tmp_path / "phasewise.toml").write_text("[rules.output-long]\ncap_tokens = 123\n")
+    text = phasewise("explain", "output-long", cwd=tmp_path).out
+    assert "[rules.output-long] of phasewise.toml" in text
+    assert "cap_tokens    123" in text
 
 
 def test_a_wrong_file_stops_the_command(tmp_path: Path) -> None:

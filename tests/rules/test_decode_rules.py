@@ -14,14 +14,11 @@ from rules.attribution import verdict
 from rules.decode import at_bandwidth_ceiling, cpu_only, output_long, partial_offload, quantise_weights
 from rules.measures import Machine
 from rules.ranking import rank
-from rules.remedies import remedy_ids
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase
 from rules.savings import output_capped
 from tests.rules.helpers import measures, read
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from rules.rule import Answer
 
 MODULES = (output_long, quantise_weights, at_bandwidth_ceiling, partial_offload, cpu_only)
@@ -531,13 +528,3 @@ def test_d13_the_ceiling_goes_before_the_news_that_all_is_on_the_cpu() -> None:
     ranked = rank([found(module.check(m)) for module in (cpu_only, at_bandwidth_ceiling)], m)
 
     assert [finding.rule for finding in ranked] == ["at-bandwidth-ceiling", "cpu-only"]
-
-
-# --- all
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.RULE.id))
-def test_remedies_exist_and_docs_are_whole(module: ModuleType) -> None:
-    assert set(module.RULE.remedies) <= set(remedy_ids())
-    sections = ("What it looks at:", "Why it matters:", "When not to worry:", "What to change:", "Sources:")
-    assert [line for line in (module.__doc__ or "").splitlines() if line in sections] == list(sections)
