@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor import redact
 from advisor.diagnosis import Diagnosis, diagnose, main_setup
+from advisor.facts import complete
 from advisor.filters import Filters, redacted
 from advisor.model import (
     Analysis,
@@ -41,6 +42,7 @@ class Options:
     machine: Machine = field(default_factory=Machine)
     settings: Settings = field(default_factory=Settings)
     gguf: Path | None = None
+    props: str | None = None
     redact: bool = True
 
 
@@ -91,14 +93,28 @@ def measure(reading: Reading, options: Options) -> Measures:
     )
     setups = [_redacted(s, text, model) for s in reading.setups]
     setup = main_setup(requests, intervals, setups).model_copy(deep=True)
-    if options.gguf is not None:
-        from advisor.gguf import learn_from_gguf
-
-        learn_from_gguf(setup, options.gguf)
+    _complete(setup, options, text, model)
     _learn_machine(setup, options.machine)
     return Measures(
         requests, intervals, events, setup, setups, options.machine, reading.counts, options.settings
     )
+
+
+def _complete(
+    setup: Setup, options: Options, text: Callable[[str], str], model: Callable[[str], str]
+) -> None:
+    """What the model file and the running server say of it."""
+    if options.gguf is not None:
+        from advisor.gguf import ORIGIN, read_gguf
+
+        complete(setup, ORIGIN, read_gguf(options.gguf))
+    if options.props is not None:
+        from advisor import props
+
+        told = props.read_props(options.props)
+        name = told.pop("model")
+        told = {key: text(value) if isinstance(value, str) else value for key, value in told.items()}
+        complete(setup, props.ORIGIN, {**told, "model": name and model(name)})
 
 
 def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], str]) -> Setup:

@@ -80,6 +80,10 @@ Gguf = Annotated[
     Path | None,
     typer.Option(help="The model file, for what the log hides of it."),
 ]
+Props = Annotated[
+    str | None,
+    typer.Option(metavar="URL|FILE", help="A running llama-server, or its answer to GET /props."),
+]
 DeviceName = Annotated[str | None, typer.Option("--device", help="The device, such as 'RTX 4090'.")]
 Bandwidth = Annotated[
     float | None,
@@ -104,6 +108,7 @@ def analyze(
     model: Model = None,
     slot: Slot = None,
     gguf: Gguf = None,
+    props: Props = None,
     device: DeviceName = None,
     bandwidth: Bandwidth = None,
     vram: Vram = None,
@@ -117,7 +122,7 @@ def analyze(
     from advisor.analysis import analyze as diagnose
 
     asked = options(
-        since, until, model, slot, gguf, device, bandwidth, vram, memory, cores, sockets, no_redact
+        since, until, model, slot, gguf, props, device, bandwidth, vram, memory, cores, sockets, no_redact
     )
     reading = read(paths, engine)
     analysis = diagnose(reading, asked)

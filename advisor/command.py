@@ -96,6 +96,7 @@ def options(
     model: str | None = None,
     slot: int | None = None,
     gguf: Path | None = None,
+    props: str | None = None,
     device: str | None = None,
     bandwidth: float | None = None,
     vram: str | None = None,
@@ -121,7 +122,7 @@ def options(
     )
     if given.device and given.bandwidth_gb_s is None and find_device(given.device, given.vram_bytes) is None:
         warn(f"{given.device}: no facts known of this device; give its memory's speed with --bandwidth GB/s.")
-    return Options(filters, given, settings(), gguf, redact=not no_redact)
+    return Options(filters, given, settings(), gguf, props, redact=not no_redact)
 
 
 def _size(option: str, text: str | None) -> int | None:

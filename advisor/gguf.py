@@ -9,20 +9,8 @@ from advisor.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parsers.setup import Setup
 
 ORIGIN = "--gguf"
-
-
-def learn_from_gguf(setup: Setup, path: Path) -> None:
-    """Fill what the log did not state; where the engine printed a fact, the printed one stays.
-
-    Raises:
-        InputError: the file can't be read or is no GGUF.
-    """
-    for name, value in read_gguf(path).items():
-        if value is not None and getattr(setup, name) is None:
-            setup.learn(ORIGIN, **{name: value})
 
 
 def read_gguf(path: Path) -> dict[str, Any]:

@@ -21,7 +21,8 @@ class Device(BaseModel):
 class Setup(BaseModel):
     """Facts about one process start. Every fact is ``None`` until a line states it.
 
-    ``origin`` maps the name of each known fact to where it came from, such as ``log line 12``.
+    ``origin`` maps the name of each known fact to where it came from, such as ``log line 12``; ``disputed``
+    maps a fact to what another source says of it.
     Sizes are bytes, counts are counts; ``context`` is per slot and ``context_total`` the whole pool: of vLLM
     and SGLang, the tokens that their KV pool holds. ``batch`` and ``ubatch`` are llama.cpp's logical and
     physical batch; ``chunk_tokens`` is the most tokens that a step of another engine takes
@@ -36,6 +37,7 @@ class Setup(BaseModel):
     engine: str | None = None
     engine_version: str | None = None
     origin: dict[str, str] = Field(default_factory=dict)
+    disputed: dict[str, str] = Field(default_factory=dict)
     model: str | None = None
     architecture: str | None = None
     parameters: int | None = None

@@ -133,8 +133,9 @@ def _evidence(m: Measures) -> Iterator[Evidence]:
     if d.smaller_quant and (ratio := d.shrink(d.smaller_quant)):
         saved = m.saving(decode_scaled(_factor(m, ratio))).ms
         yield m.evidence(f"a {d.smaller_quant} file would save{'' if d.fitted else ' at most'}", saved, "ms")
-    if saved := m.saving(output_capped(output_long.CAP_TOKENS)).ms:
-        yield m.evidence(f"answers of at most {output_long.CAP_TOKENS} tokens would save", saved, "ms")
+    cap_tokens = int(m.thresholds(output_long.RULE)["cap_tokens"])
+    if saved := m.saving(output_capped(cap_tokens)).ms:
+        yield m.evidence(f"answers of at most {cap_tokens} tokens would save", saved, "ms")
 
 
 def _factor(m: Measures, ratio: float) -> float:
@@ -148,8 +149,9 @@ def _fixes(m: Measures) -> Iterator[Fix]:
         yield m.fix("smaller-quant", to=quant)
     yield m.fix("speculate")
     yield m.fix("smaller-model")
-    if (median(m.generations.select("output_tokens")) or 0) >= output_long.LONG_TOKENS:
-        yield m.fix("cap-output", to=output_long.CAP_TOKENS)
+    long = m.thresholds(output_long.RULE)
+    if (median(m.generations.select("output_tokens")) or 0) >= long["long_tokens"]:
+        yield m.fix("cap-output", to=int(long["cap_tokens"]))
 
 
 def _vain(m: Measures) -> Iterator[str]:
