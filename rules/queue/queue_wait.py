@@ -35,21 +35,22 @@ import polars as pl
 
 from rules.attribution import PHASES, busy_windows
 from rules.measures import FEW, median
+from rules.queue import concurrency_over_saturated
 from rules.remedies import fix
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.savings import queue_scaled
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
     from rules.remedies import Fix
-    from rules.rule import Answer, Finding
+    from rules.rule import Answer
 
 RULE = Rule(
     id="queue-wait",
     phase=Phase.QUEUE,
     title="Requests wait for a free slot",
-    remedies=("more-slots", "smaller-batch", "larger-kv-pool"),
+    remedies=("more-slots", "more-replicas", "smaller-batch", "larger-kv-pool"),
     verify="Under the same load, the engine's count of waiting requests should be 0 most of the time.",
     sources=("Ollama docs/faq.mdx", "vLLM docs/configuration/optimization.md"),
     thresholds={
@@ -273,5 +274,10 @@ def _started_at_once(timed: pl.DataFrame, slots: int) -> pl.DataFrame:
 
 
 def _more_slots(m: Measures, slots: int | None) -> Fix:
-    """Twice as many as are known to run at once; in words where that is not known."""
+    """Twice as many as are known to run at once; in words where that is not known.
+
+    Where more requests at once give no more tokens, another machine.
+    """
+    if isinstance(concurrency_over_saturated.check(m), Finding):
+        return m.fix("more-replicas")
     return m.fix("more-slots", slots=2 * slots) if slots else fix("more-slots", None, slots="more")

@@ -255,9 +255,11 @@ def test_clock() -> None:
     rows = [{**CHAT, "slot": i % 2} for i in range(6)]
     setup = {**HEADER, "slots": 2}
     ended = [{**row, "finished_at": datetime(2026, 1, 1, tzinfo=UTC)} for row in rows]
+    untimed = [{**row, "prefill_ms": None, "decode_ms": None, "total_ms": None} for row in ended]
 
     assert said(measures(rows, setup=setup), "clock").startswith("This log has no clock")
-    assert said(measures(ended, setup=setup), "clock").startswith("Requests only have the time")
+    assert said(measures(untimed, setup=setup), "clock").startswith("Requests only have the time")
+    assert said(measures(ended, setup=setup), "clock") == ""
     assert said(measures([CHAT] * 6, setup=HEADER), "clock") == ""
 
 
