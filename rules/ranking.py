@@ -3,8 +3,8 @@
 Certain quality faults come first, since fast answers from half a prompt are no use. Then seconds saved; of a
 finding that is only possible, those that no surer fault of the same phase accounts for, so that a guess with
 a large bound does not stand above the known cause.
-Advice on decode goes below advice on prefill where text already streams faster than people read. One knob
-never gets two values: the finding that ranks higher keeps it.
+Advice on decode goes below advice on prefill where text already streams faster than people read. A cause
+goes before what it explains. One knob never gets two values: the finding that ranks higher keeps it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,18 @@ def rank(findings: Iterable[Finding], measures: Measures) -> list[Finding]:
         sureness = _SURENESS[finding.confidence]
         return (not quality_first, unhurried, -seconds, not finding.fault, sureness, finding.rule)
 
-    return _one_value_per_knob(sorted(findings, key=key))
+    return _one_value_per_knob(_causes_first(sorted(findings, key=key)))
+
+
+def _causes_first(findings: list[Finding]) -> list[Finding]:
+    """Each cause right before the first of the findings that it explains, if not before it already."""
+    ordered = list(findings)
+    for cause in findings:
+        at = ordered.index(cause)
+        effects = [place for place, f in enumerate(ordered[:at]) if f.rule in cause.explains]
+        if effects:
+            ordered.insert(effects[0], ordered.pop(at))
+    return ordered
 
 
 def _unexplained_ms(finding: Finding, findings: list[Finding], measures: Measures) -> float:

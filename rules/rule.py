@@ -88,6 +88,7 @@ class Finding:
         wont_help: what people would try here in vain.
         fault: something is worse than it should be, as against advice for a healthy log.
         quality: answers suffer (computed from half a prompt, refused), so it goes before any saving.
+        explains: see `Rule.explains`.
     """
 
     rule: str
@@ -104,6 +105,7 @@ class Finding:
     wont_help: tuple[str, ...] = ()
     fault: bool = True
     quality: bool = False
+    explains: tuple[str, ...] = ()
     change: Change | None = field(default=None, compare=False)
 
 
@@ -160,6 +162,7 @@ class Rule:
         thresholds: by name, what a user may set; `Measures.thresholds` has the values in force.
         fault: see `Finding.fault`.
         quality: see `Finding.quality`.
+        explains: rules whose findings this one gives the cause of; it is read before them.
         status: ``stable`` or ``experimental``.
     """
 
@@ -173,6 +176,7 @@ class Rule:
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     fault: bool = True
     quality: bool = False
+    explains: tuple[str, ...] = ()
     status: str = "stable"
 
     def finding(
@@ -206,5 +210,6 @@ class Rule:
             wont_help=tuple(wont_help),
             fault=self.fault if fault is None else fault,
             quality=self.quality,
+            explains=self.explains,
             change=change,
         )

@@ -125,15 +125,35 @@ def output_capped(cap_tokens: float) -> Change:
     return change
 
 
-def decode_scaled(factor: float) -> Change:
-    """Each token takes ``factor`` times as long to generate; factors above 1 count as 1."""
-    bounded = min(max(factor, 0.0), 1.0)
+def decode_scaled(factor: float | Array) -> Change:
+    """Tokens take ``factor`` times as long to generate, one for all requests or one for each; at most 1."""
+    bounded = np.clip(factor, 0.0, 1.0)
     return lambda ledger: replace(ledger, decode_ms=ledger.decode_ms * bounded)
 
 
-def prefill_scaled(factor: float) -> Change:
-    """Each prompt takes ``factor`` times as long to read; factors above 1 count as 1."""
+def decode_limited(before: Ledger, factor: float) -> Change:
+    """Each token takes at most ``factor`` of its time in ``before``; factors above 1 count as 1.
+
+    For changes that take away the same slowness: of two, the faster counts, where scaling would count both.
+    """
     bounded = min(max(factor, 0.0), 1.0)
+
+    def change(ledger: Ledger) -> Ledger:
+        kept = np.divide(
+            ledger.output_tokens,
+            before.output_tokens,
+            out=np.ones_like(before.output_tokens),
+            where=before.output_tokens > 0,
+        )
+        limit_ms = bounded * before.decode_ms * kept
+        return replace(ledger, decode_ms=np.minimum(ledger.decode_ms, limit_ms))
+
+    return change
+
+
+def prefill_scaled(factor: float | Array) -> Change:
+    """Prompts take ``factor`` times as long to read, one for all requests or one for each; at most 1."""
+    bounded = np.clip(factor, 0.0, 1.0)
     return lambda ledger: replace(ledger, prefill_ms=ledger.prefill_ms * bounded)
 
 

@@ -111,6 +111,17 @@ def test_two_ways_to_save_the_same_decode_are_recomputed_not_added() -> None:
     assert saving.ms <= float(np.sum(m.ledger.decode_ms))
 
 
+def test_a_cause_is_read_before_what_it_explains() -> None:
+    m = measures([CHAT] * 6)
+    effect, other = (
+        finding(name, saving=m.saving(change), change=change, phase=Phase.DECODE)
+        for name, change in (("effect", decode_scaled(0.5)), ("other", decode_scaled(0.8)))
+    )
+    cause = finding("cause", explains=("effect",), phase=Phase.DECODE)
+    assert [f.rule for f in rank([effect, other, cause], m)] == ["cause", "effect", "other"]
+    assert [f.rule for f in rank([other, cause], m)] == ["other", "cause"]
+
+
 @pytest.mark.parametrize("remedy", remedy_ids())
 def test_every_remedy_has_words_for_every_engine(remedy: str) -> None:
     for engine in ENGINES:
