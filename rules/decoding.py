@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from rules.physics.decode import (
+    DECODE_CONSTANTS,
     HealthBand,
     decode_constants,
     decode_ms_per_token,
@@ -31,8 +32,14 @@ REACHED_LEAST, REACHED_MOST = 0.5, 1.0
 """Share of the data-sheet bandwidth that healthy runs reach where a device class has no fit: 0.56 (RX 5700
 XT) to 0.91 (RX 9070 XT), a desktop CPU 0.68. Above 1 the figures don't describe this machine."""
 
+SLOWEST_US_PER_LAYER = max(constants.tau_us_per_layer for constants in DECODE_CONSTANTS.values())
+
 TELLING_BYTES = 1e9
 """Smaller models are bound by kernel launches and live in caches: their bandwidth tells nothing."""
+
+SHALLOW = 0.25
+"""KV cache over weights, in bytes that a token reads, up to which the prediction holds: of 510 published rows
+like that none is below 0.6 of it; deeper, the attention kernel decides (0.26 at 64k on a Radeon 8060S)."""
 
 QUANT_LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M")
 """Below Q4_K_M little is won and quality drops: Llama 3 70B loses 5 % in perplexity there, 19 % at Q3_K_M."""
@@ -71,16 +78,7 @@ class Decoding:
         valid = self._m.valid_decode
         if self._m.serial:
             return valid
-        timed = self._m.generations.drop_nulls(["clock_start_ms", "clock_end_ms"]).sort(
-            "run", "clock_start_ms"
-        )
-        earlier_end = pl.col("clock_end_ms").cum_max().shift(1).over("run")
-        next_start = pl.col("clock_start_ms").shift(-1).over("run")
-        lonely = timed.filter(
-            (earlier_end.is_null() | (earlier_end <= pl.col("clock_start_ms")))
-            & (next_start.is_null() | (next_start >= pl.col("clock_end_ms")))
-        )
-        return valid.join(lonely.select("source", "line"), on=["source", "line"], how="semi")
+        return valid.join(self._m.overlap.alone.select("source", "line"), on=["source", "line"], how="semi")
 
     @cached_property
     def ms_per_token(self) -> float | None:
@@ -110,6 +108,12 @@ class Decoding:
         if per_token is None or not halfway.drop_nulls().len():
             return None
         return per_token * float(np.median(halfway.drop_nulls().to_numpy()))
+
+    @property
+    def shallow(self) -> bool | None:
+        """Contexts are short enough for reading the weights to set the time; ``None`` where KV is unknown."""
+        kv, weights = self.kv_read_bytes, self._setup.weights_bytes
+        return None if kv is None or weights is None else kv <= SHALLOW * weights
 
     @property
     def _kv_bytes_per_token(self) -> float | None:
@@ -151,6 +155,11 @@ class Decoding:
         """See `rules.hardware.Hardware.gpu`."""
         return self._m.hardware.gpu
 
+    @property
+    def _gpu_gb_s(self) -> float | None:
+        """Bandwidth of the GPU, whether it holds the weights or not: given, else from its data sheet."""
+        return self._m.machine.bandwidth_gb_s or (self.gpu.bandwidth_gb_s if self.gpu else None)
+
     def predicted_ms(self, weights_bytes: float | None = None) -> float | None:
         """Predicted ms per token with all weights on the GPU; unknown for mixtures and unfitted classes.
 
@@ -159,11 +168,20 @@ class Decoding:
         """
         gpu, layers = self.gpu, self._setup.layers
         weights = weights_bytes or self._setup.weights_bytes
-        bandwidth = self._m.machine.bandwidth_gb_s or (gpu.bandwidth_gb_s if gpu else None)
+        bandwidth = self._gpu_gb_s
         if gpu is None or layers is None or weights is None or bandwidth is None or self.mixture:
             return None
         constants = decode_constants(gpu.device_class)
         return decode_ms_per_token(weights, self.kv_read_bytes or 0.0, bandwidth, layers, constants)
+
+    @cached_property
+    def slowest_ms(self) -> float | None:
+        """The most that a healthy token takes on any GPU of this bandwidth, ms: for classes without a fit."""
+        layers, weights, bandwidth = self._setup.layers, self._setup.weights_bytes, self._gpu_gb_s
+        if self.gpu is None or layers is None or weights is None or bandwidth is None or self.mixture:
+            return None
+        read_ms = (weights + (self.kv_read_bytes or 0.0)) / (REACHED_LEAST * bandwidth * 1e6)
+        return read_ms + SLOWEST_US_PER_LAYER * layers / 1000
 
     @property
     def fitted(self) -> bool:
@@ -226,6 +244,10 @@ class Decoding:
             return "part of the model is on the CPU"
         if self._setup.eager:
             return "eager mode is on"
+        if self._m.hardware.gpus and (self._m.room.filled or 0.0) > 1:
+            return "more is on the GPU than its memory holds"
+        if self._m.cpu.paging:
+            return "the weights do not fit in main memory"
         if self.band in ("suspect", "wrong") and self.kv_read_bytes is not None:
             return "decode is far below what this machine should give"
         if not self.fitted and self.reached is not None and self.reached < REACHED_LEAST:

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rules.decode import output_long
+from rules.decode import output_long, threads_too_many
 from rules.decoding import REACHED_LEAST, REACHED_MOST
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled, output_capped
 from rules.words import percent
 
@@ -80,6 +80,8 @@ def check(m: Measures) -> Answer:
     healthy = d.band == "healthy" if d.fitted else REACHED_LEAST <= speed <= REACHED_MOST
     if not healthy:
         return NotApplicable("decode is not where the memory would put it")
+    if isinstance(threads_too_many.check(m), Finding):
+        return NotApplicable("there are more threads than cores, and that comes first")
     limit = "what the memory allows" if d.fitted else "the memory's bandwidth on paper"
     return RULE.finding(
         confidence=Confidence.LIKELY if d.fitted or speed >= USUAL_REACH else Confidence.POSSIBLE,
