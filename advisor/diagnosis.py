@@ -48,7 +48,7 @@ def diagnose(measures: Measures) -> Diagnosis:
 
 def by_engine(measures: Measures) -> list[Measures]:
     """The measures of each engine apart; the same measures where there is one."""
-    frames = measures.requests, measures.intervals
+    frames = measures.requests, measures.intervals, measures.aggregates
     engines = sorted({str(engine) for frame in frames for engine in frame["engine"].unique()})
     if len(engines) <= 1:
         return [measures]
@@ -56,9 +56,9 @@ def by_engine(measures: Measures) -> list[Measures]:
 
 
 def _of(measures: Measures, engine: str) -> Measures:
-    requests, intervals, events = (
+    requests, intervals, events, aggregates = (
         frame.filter(pl.col("engine") == engine)
-        for frame in (measures.requests, measures.intervals, measures.events)
+        for frame in (measures.requests, measures.intervals, measures.events, measures.aggregates)
     )
     setup = main_setup(requests, intervals, measures.setups)
     return Measures(
@@ -70,6 +70,7 @@ def _of(measures: Measures, engine: str) -> Measures:
         measures.machine,
         measures.counts,
         measures.settings,
+        aggregates=aggregates,
     )
 
 
@@ -89,9 +90,14 @@ def main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Set
 
 
 def _of_all(findings: list[Finding], wall_ms: float) -> list[Finding]:
-    """Findings whose savings are shares of all request time, not of their engine's alone."""
+    """Findings whose savings are shares of all request time, not of their engine's alone.
+
+    Where no request is logged, a finding's share is of the windows that it looked at, and stays.
+    """
     return [
-        replace(f, saving=replace(f.saving, share=_share(f.saving.ms, wall_ms))) if f.saving else f
+        replace(f, saving=replace(f.saving, share=_share(f.saving.ms, wall_ms)))
+        if f.saving and wall_ms
+        else f
         for f in findings
     ]
 

@@ -48,7 +48,7 @@ def _explained(loaded: LoadedRule, settings: Settings) -> str:
     parts.append(f"Needs: {', '.join(rule.needs) or 'nothing that every log lacks'}")
     if rule.thresholds:
         values = settings.of(rule)
-        rows = [(name, f"{values[name]:g}", t.meaning) for name, t in rule.thresholds.items()]
+        rows = [(name, _number(values[name]), t.meaning) for name, t in rule.thresholds.items()]
         parts.append(
             f"Thresholds, under [rules.{rule.id}] of phasewise.toml:\n{_columns(rows, '    ').rstrip()}"
         )
@@ -79,9 +79,15 @@ def rules_toml(settings: Settings) -> str:
     for loaded in all_rules():
         rule, values = loaded.rule, settings.of(loaded.rule)
         if rule.thresholds:
-            lines = (f"# {t.meaning}\n{name} = {values[name]:g}" for name, t in rule.thresholds.items())
+            lines = (
+                f"# {t.meaning}\n{name} = {_number(values[name])}" for name, t in rule.thresholds.items()
+            )
             parts.append(f"[rules.{rule.id}]\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _quoted(text: str) -> str:

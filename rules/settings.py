@@ -29,5 +29,5 @@ class Settings:
 
     def of(self, rule: Rule) -> dict[str, float]:
         """The rule's thresholds in force, by name."""
-        defaults = {name: threshold.value for name, threshold in rule.thresholds.items()}
+        defaults = {name: float(threshold.value) for name, threshold in rule.thresholds.items()}
         return {**defaults, **self.thresholds.get(rule.id, {})}

@@ -9,7 +9,7 @@ from rules.measures import FEW
 from rules.words import count, duration, percent, plural, rate, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from advisor.model import Analysis, Line, Percentiles, SavingModel, Steps, Summary
 
@@ -37,11 +37,15 @@ class Part:
 
 
 def bar(analysis: Analysis, width: int, *, unicode: bool = True) -> list[Part]:
-    """The phase bar: parts whose cells sum up to ``width``; empty where no phase is known."""
+    """The phase bar of an analysis."""
+    return bar_of({p: getattr(analysis.summary.phase_ms, p) for p in PHASES}, width, unicode=unicode)
+
+
+def bar_of(phase_ms: Mapping[str, float | None], width: int, *, unicode: bool = True) -> list[Part]:
+    """A phase bar: parts whose cells sum up to ``width``; empty where no phase is known."""
     glyphs = _GLYPHS if unicode else _ASCII_GLYPHS
-    times = [(p, getattr(analysis.summary.phase_ms, p)) for p in PHASES]
-    total = sum(float(ms) for _, ms in times if ms)
-    known = [(p, float(ms)) for p, ms in times if ms and (p != "other" or ms >= _VISIBLE * total)]
+    total = sum(float(ms) for ms in phase_ms.values() if ms)
+    known = [(p, float(ms)) for p, ms in phase_ms.items() if ms and (p != "other" or ms >= _VISIBLE * total)]
     if not known or total <= 0 or (len(known) == 1 and known[0][0] == "other"):
         return []
     parts: list[Part] = []
@@ -74,9 +78,10 @@ def heading(analysis: Analysis) -> str:
 
 
 def saved(saving: SavingModel) -> str:
-    """``saves about 106 s (26 %)``, or ``at most``."""
+    """``saves about 106 s (26 %)``, or ``at most``; a log of windows has no whole to have a share of."""
     about = "at most" if saving.bound == "at_most" else "about"
-    return f"saves {about} {duration(saving.ms)} ({percent(saving.share)})"
+    share = f" ({percent(saving.share)})" if saving.share else ""
+    return f"saves {about} {duration(saving.ms)}{share}"
 
 
 def together(analysis: Analysis) -> str:

@@ -117,7 +117,7 @@ def test_the_nearer_file_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_rules_are_switched_off_and_set_for_a_log(tmp_path: Path) -> None:
     config = tmp_path / "phasewise.toml"
-    asked = [SAMPLES / "llama-server-rag.log", "--format", "json"]
+    asked = (SAMPLES / "llama-server-rag.log", "--format", "json")
 
     def found() -> list[str]:
         return [f["rule"] for f in json.loads(phasewise(*asked, cwd=tmp_path).out)["findings"]]
