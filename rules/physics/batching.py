@@ -1,8 +1,8 @@
-"""Batching: what a step for several sequences costs, where compute overtakes memory, and what waiting costs.
+"""Batching: what a step for several sequences costs, and what waiting costs.
 
-A mixture of experts is left out on purpose: every sequence wakes other experts, and a step for two can take
-longer than two steps for one (GLM-4.5-Air: 170 tokens a second alone, 112 for two; llama.cpp#18725 and
-`benchmarks/data/bench_rows.tsv`).
+A mixture of experts is left out on purpose: every token of a batch wakes other experts, and a step for two
+can take longer than two steps for one (GLM-4.5-Air: 170 tok/s in batches of one, 112 of two;
+ik_llama.cpp#1630).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from rules.physics.decode import DecodeConstants
 
 SATURATED = 0.8
-"""Share of busy slots above which waiting grows without bound: an M/M/1 queue waits rho/(1 - rho) services."""
+"""Share of busy slots from which waiting runs away: an M/M/1 queue waits rho/(1 - rho) services, 4 here."""
 
 MEASURED_EFFICIENCY = {1: 1.00, 2: 0.99, 4: 0.95, 8: 0.78, 16: 0.63, 32: 0.44}
 """Aggregate rate of B sequences over B times the rate of one: Llama 2 7B Q4_0 on an AMD Radeon 8060S with HIP
-(`bench_rows.tsv`, ubatch rows). At 64 the same machine falls back below 16."""
+(lhl/strix-halo-testing). At 64 another kernel takes over and the rate falls below that of 8."""
 
 
 def ridge_flop_per_byte(tensor_tflops: float, bandwidth_gb_s: float) -> float:

@@ -21,27 +21,35 @@ class DecodeConstants:
     Attributes:
         eta: Part of the data-sheet bandwidth that decode kernels reach.
         tau_us_per_layer: Time per layer in us that no byte explains: kernel launches, norms, synchronization.
+        plain_kv_slope: Time to read the KV cache without flash attention, over what the data-sheet bandwidth
+            would take (as `kv_slope_ratio`): the median of 8B and 7B models. With flash attention it is read
+            like weights, 1 / eta (1.26 and 1.38 were measured).
         label: What the constants were fitted to.
         mean_error: Mean |error| of that fit.
     """
 
     eta: float
     tau_us_per_layer: float
+    plain_kv_slope: float
     label: str
     mean_error: float
 
 
-_RTX = DecodeConstants(0.95, 80.0, "GeForce RTX 30/40 and RTX workstation cards, 25 rows", 0.054)
+_RTX_LABEL = "GeForce RTX 30/40 and RTX workstation cards, 25 rows"
 
 DECODE_CONSTANTS: dict[str, DecodeConstants] = {
-    "geforce": _RTX,
-    "workstation": _RTX,
-    "datacenter": DecodeConstants(0.63, 95.0, "A100 and H100, 8 rows", 0.047),
-    "apple": DecodeConstants(0.91, 155.0, "Apple M1-M3, 70 rows (145 us without Ultra chips)", 0.051),
+    "geforce": DecodeConstants(0.95, 80.0, 2.8, _RTX_LABEL, 0.054),
+    "workstation": DecodeConstants(0.95, 80.0, 2.2, _RTX_LABEL, 0.054),
+    "datacenter": DecodeConstants(0.63, 95.0, 4.9, "A100 and H100, 8 rows", 0.047),
+    "apple": DecodeConstants(0.91, 155.0, 8.9, "Apple M1-M3, 70 rows (145 us without Ultra chips)", 0.051),
+    "strix": DecodeConstants(
+        0.88, 95.0, 8.6, "Ryzen AI Max+ 395, ROCm and Vulkan, 40 rows, one machine", 0.038
+    ),
 }
-"""By device class. Fitted to llama.cpp, batch 1, 8B and 70B models: for CUDA the public tables of
-XiongjieDai/GPU-Benchmarks-on-LLM-Inference (May 2024), for Apple llama.cpp#4167. CPU, AMD and others have no
-fit."""
+"""By device class. Fitted to llama.cpp, batch 1: for CUDA to 8B and 70B models in the public tables of
+XiongjieDai/GPU-Benchmarks-on-LLM-Inference (May 2024), for Apple to 7B models of llama.cpp#4167, for Strix to
+dense models of 7B to 31B (lhl/strix-halo-testing, kyuz0/amd-strix-halo-toolboxes). CPU, other AMD and Intel
+devices have no fit. `benchmarks/predict.py` holds them against published rows."""
 
 
 def decode_constants(device_class: str | None) -> DecodeConstants | None:
@@ -72,8 +80,12 @@ def decode_ms_per_token(
     bandwidth_gb_s: float,
     layers: int,
     constants: DecodeConstants | None,
+    *,
+    flash_attention: bool = True,
 ) -> float | None:
     """Predicted ms per token at batch 1: (W + kv) / (eta * BW) + tau * L.
+
+    Without flash attention the KV cache takes `plain_kv_slope` * kv / BW instead.
 
     Bandwidth model as in Pope et al. 2022 (arXiv:2211.05102), plus a fixed time per layer; constants from
     `DECODE_CONSTANTS`.
@@ -84,6 +96,7 @@ def decode_ms_per_token(
         bandwidth_gb_s: Data-sheet memory bandwidth in 1e9 bytes per second.
         layers: Layers of the model.
         constants: Of the device's class; None gives None.
+        flash_attention: Whether it is on.
 
     Raises:
         ValueError: When weights or bandwidth are not positive.
@@ -91,8 +104,11 @@ def decode_ms_per_token(
     if constants is None:
         return None
     _positive(weight_bytes, bandwidth_gb_s)
-    return _read_ms(weight_bytes + kv_bytes, constants.eta * bandwidth_gb_s) + (
-        constants.tau_us_per_layer * layers / 1000
+    kv_slope = 1 / constants.eta if flash_attention else constants.plain_kv_slope
+    return (
+        _read_ms(weight_bytes, constants.eta * bandwidth_gb_s)
+        + kv_slope * _read_ms(kv_bytes, bandwidth_gb_s)
+        + constants.tau_us_per_layer * layers / 1000
     )
 
 
@@ -106,18 +122,27 @@ def health(predicted_ms: float, measured_ms: float) -> float:
     return predicted_ms / measured_ms
 
 
+HEALTHY, HEALTHY_MIXTURE = (0.75, 1.3), (0.5, 1.6)
+"""`health` of runs that nothing is wrong with. No row behind `DECODE_CONSTANTS` falls below 0.76; of a
+mixture of experts the bytes per token are only known to 25 %."""
+
+UNFITTED_SHARE = (0.5, 1.0)
+"""Share of the data-sheet bandwidth that healthy runs reach where a class has no fit: 0.56 (RX 5700 XT) to
+0.91 (RX 9070 XT), a desktop CPU 0.68."""
+
+
 def health_band(value: float, *, wide: bool = False) -> HealthBand:
     """What a `health` value says.
 
-    No row behind `DECODE_CONSTANTS` falls below 0.76, so 0.75-1.3 is healthy, below 0.6 is suspect and below
-    0.35 surely wrong. Above 1.3 the inputs don't describe this machine.
+    Within `HEALTHY` is healthy, below 0.6 is suspect and below 0.35 surely wrong. Above, the inputs don't
+    describe this machine.
 
     Args:
         value: From `health`.
-        wide: For a mixture of experts, whose bytes per token are only known to 25 %: healthy is 0.5-1.6, and
-            the lower bands move in proportion.
+        wide: For a mixture of experts: within `HEALTHY_MIXTURE`, and the lower bands move in proportion.
     """
-    healthy, suspect, wrong, fastest = (0.5, 0.4, 0.233, 1.6) if wide else (0.75, 0.6, 0.35, 1.3)
+    healthy, fastest = HEALTHY_MIXTURE if wide else HEALTHY
+    suspect, wrong = (0.4, 0.233) if wide else (0.6, 0.35)
     if value > fastest:
         return "too_fast"
     if value >= healthy:

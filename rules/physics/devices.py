@@ -45,9 +45,11 @@ class Device:
             depends on the memory modules.
         bandwidth_bounds_gb_s: Lowest and highest peak bandwidth, in 1e9 bytes per second, of the parts that
             the name covers; the same twice when there is one figure.
-        memory_gb: Memory in GiB where it tells parts of one name apart.
+        memory_gb: Memory in GiB, where it is listed; always where it tells parts of one name apart.
         laptop: A laptop part: lower power limit, sometimes slower memory than listed.
         source: Where the figures are from.
+        tensor_tflops: Dense FP16 tensor throughput with FP32 accumulation, in 1e12 operations per second;
+            None where no data sheet gives it.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Device:
     memory_gb: float | None
     laptop: bool
     source: str
+    tensor_tflops: float | None = None
 
     @property
     def bandwidth_gb_s(self) -> float | None:
@@ -170,4 +173,5 @@ def _device(group: dict[str, Any], row: dict[str, Any]) -> Device:
         memory_gb=row.get("memory_gb"),
         laptop=group.get("laptop", False),
         source=group["source"],
+        tensor_tflops=row.get("tensor_tflops"),
     )

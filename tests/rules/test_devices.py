@@ -87,7 +87,7 @@ def test_names_as_logs_print_them(
         "GPU",
         "NVIDIA Graphics Device",
         "AMD Radeon Graphics",
-        "AMD Radeon RX 6800M",
+        "AMD Radeon RX 6850M XT",
         "AMD EPYC",
         "NVIDIA GeForce RTX 3080 with Max-Q Design",
         "RTX 6000",
@@ -174,7 +174,8 @@ def test_the_listed_facts_are_sound() -> None:
             device = find_device(group["prefix"] + row["name"], row.get("memory_gb", 0) * GIB or None)
             assert device is not None, row
             assert device.vendor == group["vendor"]
-            assert device.laptop == ("Laptop" in row["name"])
+            assert device.laptop == group.get("laptop", False)
+            assert device.laptop or "Laptop" not in row["name"]
             low, high = row.get("bandwidth_range_gb_s", [row.get("bandwidth_gb_s")] * 2)
             assert device.bandwidth_bounds_gb_s == (low, high), row
 
@@ -183,3 +184,58 @@ def test_the_listed_facts_are_sound() -> None:
 def test_any_text_is_a_question(text: str) -> None:
     device = find_device(text)
     assert device is None or re.search(r"[a-z0-9]", text.lower())
+
+
+@pytest.mark.parametrize(
+    ("printed", "bandwidth_gb_s"),
+    [
+        ("AMD Instinct MI300X", 5300),
+        ("NVIDIA B200", 8000),
+        ("NVIDIA H200", 4800),
+        ("AMD Instinct MI250X", 1638.4),
+        ("Tesla V100-SXM2-32GB", 900),
+        ("Tesla P40", 347),
+        ("Radeon 8060S Graphics", 256),
+    ],
+)
+def test_traps_of_other_lists(printed: str, bandwidth_gb_s: float) -> None:
+    """Public lists double MI300X, halve B200, count both dies of an MI250X and know no Strix Halo."""
+    device = find_device(printed)
+    assert device is not None
+    assert device.bandwidth_gb_s == bandwidth_gb_s
+
+
+@pytest.mark.parametrize(
+    ("printed", "tensor_tflops"),
+    [
+        ("NVIDIA GeForce RTX 4090", 165.2),
+        ("NVIDIA GeForce RTX 3090", 71.2),
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("Tesla P40", None),
+        ("Apple M2 Ultra", None),
+    ],
+)
+def test_tensor_throughput_is_dense_with_fp32_accumulation(printed: str, tensor_tflops: float | None) -> None:
+    device = find_device(printed)
+    assert device is not None
+    assert device.tensor_tflops == tensor_tflops
+
+
+@pytest.mark.parametrize(
+    ("printed", "low_high"),
+    [
+        ("NVIDIA GeForce RTX 3050 Laptop GPU", (132, 224)),
+        ("NVIDIA GeForce RTX 5050 Laptop GPU", (384, 384)),
+        ("NVIDIA RTX 3500 Ada Generation Laptop GPU", (432, 432)),
+        ("Orin (nvgpu)", (34, 204.8)),
+        ("NVIDIA Thor", (273, 273)),
+        ("AMD Radeon RX 7900M", (576, 576)),
+        ("Intel(R) Arc(TM) Pro B60 Graphics", (456, 456)),
+        ("NVIDIA H800", (2039, 3350)),
+    ],
+)
+def test_laptops_boards_and_parts_for_one_market(printed: str, low_high: tuple[float, float]) -> None:
+    device = find_device(printed)
+    assert device is not None
+    assert device.bandwidth_bounds_gb_s == low_high

@@ -1,0 +1,1 @@
+"""Measurements of this project: against published numbers, and against the clock."""
