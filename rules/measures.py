@@ -14,11 +14,16 @@ import numpy as np
 import polars as pl
 
 from parsers.formats.base import Counts
+from parsers.records import Aggregate, schema
 from rules import attribution
+from rules.concurrency import Overlap
+from rules.cpu import Cpu
 from rules.decoding import Decoding
+from rules.fits import DecodeSlope, decode_slope
 from rules.hardware import Hardware
 from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
+from rules.room import Room
 from rules.rule import Evidence, LineRef
 from rules.savings import Change, Ledger, saving
 from rules.sessions import EVALUATED, turns
@@ -59,6 +64,7 @@ class Measures:
         machine: what the user gave.
         counts: what the sources held besides rows (aborted, failed, incomplete requests, impossible values).
         settings: the rules that are asked, and their thresholds.
+        aggregates: the rows of sums over many requests; none where not given.
     """
 
     def __init__(
@@ -71,6 +77,8 @@ class Measures:
         machine: Machine | None = None,
         counts: Counts | None = None,
         settings: Settings | None = None,
+        *,
+        aggregates: pl.DataFrame | None = None,
     ) -> None:
         self.requests = requests
         self.intervals = intervals
@@ -80,13 +88,14 @@ class Measures:
         self.machine = machine or Machine()
         self.counts = counts or Counts()
         self.settings = settings or Settings()
+        self.aggregates = aggregates if aggregates is not None else pl.DataFrame(schema=schema(Aggregate))
 
     # --- who
 
     @cached_property
     def engine(self) -> str | None:
         """The engine that most rows come from; it decides which switches are named."""
-        for frame in (self.requests, self.intervals, self.events):
+        for frame in (self.requests, self.intervals, self.aggregates, self.events):
             if frame.height:
                 return str(frame["engine"].mode().sort()[0])
         return self.setup.engine
@@ -184,6 +193,21 @@ class Measures:
         """Decode beside what this machine should give: see `rules.decoding`."""
         return Decoding(self)
 
+    @cached_property
+    def cpu(self) -> Cpu:
+        """Threads, memory and bandwidth of the CPU: see `rules.cpu`."""
+        return Cpu(self)
+
+    @cached_property
+    def decode_slope(self) -> DecodeSlope | None:
+        """What each token of context adds to the time per generated token: see `rules.fits`."""
+        return decode_slope(self)
+
+    @cached_property
+    def room(self) -> Room:
+        """GPU memory beside what wants to be in it: see `rules.room`."""
+        return Room(self)
+
     # --- prompts and cache
 
     @cached_property
@@ -200,20 +224,19 @@ class Measures:
 
     @cached_property
     def concurrency(self) -> int | None:
-        """Most requests in flight at once by the process's own clock; ``None`` without a clock."""
-        timed = self.generations.drop_nulls(["clock_start_ms", "clock_end_ms"])
-        if not timed.height:
-            return None
-        starts = timed.select("run", t="clock_start_ms", step=pl.lit(1))
-        ends = timed.select("run", t="clock_end_ms", step=pl.lit(-1))
-        walked = pl.concat([starts, ends]).sort("run", "t", "step")
-        return int(walked.select(pl.col("step").cum_sum().over("run").max()).item())
+        """Most requests in flight at once; ``None`` without a clock."""
+        return self.overlap.most
+
+    @cached_property
+    def overlap(self) -> Overlap:
+        """Requests side by side on the clock: see `rules.concurrency`."""
+        return Overlap(self)
 
     @cached_property
     def serial(self) -> bool:
-        """True when no two requests ran at once: one slot in use, or the clock shows no overlap."""
-        if self.concurrency is not None:
-            return self.concurrency <= 1
+        """True when no two requests ran at once: one slot in use, or a clock shows no overlap."""
+        if self.overlap.most is not None:
+            return self.overlap.most <= 1
         return self.setup.slots == 1 or self.generations["slot"].n_unique() <= 1
 
     # --- what a rule compares and says with
