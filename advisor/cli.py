@@ -6,7 +6,6 @@ import io
 import json
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -26,6 +25,39 @@ from advisor.command import (
     writes_unicode,
 )
 from advisor.errors import InputError
+from advisor.options import (
+    ActiveWeightsBytes,
+    Bandwidth,
+    Cached,
+    ContextDepth,
+    Cores,
+    DecodeRate,
+    DeviceName,
+    Engine,
+    EstimateFormat,
+    Gguf,
+    KvBytesPerToken,
+    Layers,
+    Memory,
+    Model,
+    NoFlashAttention,
+    NoRedact,
+    Output,
+    PageFormat,
+    Paths,
+    PrefillPoint,
+    Prompt,
+    Props,
+    RowFormat,
+    Since,
+    Slot,
+    Sockets,
+    Table,
+    Tflops,
+    Until,
+    Vram,
+    WeightsBytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,59 +73,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class PageFormat(StrEnum):
-    """How `analyze` prints."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    MD = "md"
-
-
-class Table(StrEnum):
-    """The tables that can be exported."""
-
-    REQUESTS = "requests"
-    INTERVALS = "intervals"
-    EVENTS = "events"
-
-
-class RowFormat(StrEnum):
-    """How rows are written."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
-Paths = Annotated[
-    list[str],
-    typer.Argument(metavar="PATH", help="Logs: files, folders, patterns, or - for stdin."),
-]
-Engine = Annotated[str | None, typer.Option(help="Read as this engine's log; see `phasewise formats`.")]
-Since = Annotated[str | None, typer.Option(help="Only what finished at or after this time (UTC).")]
-Until = Annotated[str | None, typer.Option(help="Only what finished at or before this time (UTC).")]
-Model = Annotated[str | None, typer.Option(help="Only models whose name contains this.")]
-Slot = Annotated[int | None, typer.Option(help="Only this slot.")]
-Gguf = Annotated[
-    Path | None,
-    typer.Option(help="The model file, for what the log hides of it."),
-]
-Props = Annotated[
-    str | None,
-    typer.Option(metavar="URL|FILE", help="A running llama-server, or its answer to GET /props."),
-]
-DeviceName = Annotated[str | None, typer.Option("--device", help="The device, such as 'RTX 4090'.")]
-Bandwidth = Annotated[
-    float | None,
-    typer.Option(min=0.1, max=1e5, help="Memory bandwidth in GB/s of the device that holds the weights."),
-]
-Vram = Annotated[str | None, typer.Option(help="Memory of the device, such as 24GiB.")]
-Memory = Annotated[str | None, typer.Option(help="Main memory, such as 64GiB.")]
-Cores = Annotated[int | None, typer.Option(min=1, help="Physical cores.")]
-Sockets = Annotated[int | None, typer.Option(min=1, help="CPU sockets.")]
-NoRedact = Annotated[bool, typer.Option("--no-redact", help="Keep paths, names and secrets.")]
 
 
 @app.command()
@@ -142,6 +121,43 @@ def analyze(
 
         save_svg(analysis, svg)
     end(reading, asked)
+
+
+@app.command()
+def estimate(
+    gguf: Gguf = None,
+    weights_bytes: WeightsBytes = None,
+    layers: Layers = None,
+    kv_bytes_per_token: KvBytesPerToken = None,
+    active_weights_bytes: ActiveWeightsBytes = None,
+    device: DeviceName = None,
+    bandwidth: Bandwidth = None,
+    tflops: Tflops = None,
+    vram: Vram = None,
+    prompt: Prompt = None,
+    output: Output = None,
+    cached: Cached = 0,
+    context_depth: ContextDepth = 0,
+    prefill_point: PrefillPoint = None,
+    decode_tok_s: DecodeRate = None,
+    no_flash_attention: NoFlashAttention = False,
+    format: Annotated[EstimateFormat, typer.Option(help="What to print.")] = EstimateFormat.TERMINAL,  # noqa: A002
+) -> None:
+    """Say what a request will cost, before anything runs."""
+    from advisor.estimate import estimate as answer
+    from advisor.estimate_inputs import ask_of, hardware_of, model_of
+
+    found = answer(
+        model_of(gguf, weights_bytes, active_weights_bytes, layers, kv_bytes_per_token),
+        hardware_of(device, bandwidth, tflops, vram),
+        ask_of(prompt, output, cached, context_depth, prefill_point, decode_tok_s, not no_flash_attention),
+    )
+    if format is EstimateFormat.JSON:
+        sys.stdout.write(json.dumps(found.as_json(), indent=2) + "\n")
+    else:
+        from advisor.report.estimate import show
+
+        show(found)
 
 
 @app.command()

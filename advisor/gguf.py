@@ -1,57 +1,189 @@
-"""A model file's own facts, for logs that hide them: ``--gguf FILE``."""
+"""What a GGUF model file says: facts that a log hides, and what a token reads."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
+from rules.physics.layers import cache_layers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from rules.physics.layers import LayerCache
 
 ORIGIN = "--gguf"
 
+_PART = re.compile(r"^(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.gguf$")
+_BLOCK = re.compile(r"^blk\.(\d+)\.")
+_EXPERTS = re.compile(r"_exps\.|ffn_(?:gate|up|down)\.\d+\.")
+_LOOKED_UP = ("token_embd.", "per_layer_token_embd.", "position_embd.", "token_types.")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model as its file describes it; bytes are exact.
+
+    Attributes:
+        name: Of the file.
+        architecture: As llama.cpp names it.
+        quantization: Of most tensors, such as Q4_K_M.
+        parameters: All of them.
+        active_parameters: Those that one token passes through.
+        weights_bytes: All tensors.
+        read_bytes: Weights that one token reads.
+        layers: Without those that only predict further tokens.
+        mixture: A mixture of experts.
+        cache: What each layer keeps; None where the arrangement is not known.
+        attention_layers: Layers with a KV cache; None like `cache`.
+        attention_width: Query heads times head size; None where layers differ.
+        facts: All metadata under its own keys.
+    """
+
+    name: str
+    architecture: str | None
+    quantization: str | None
+    parameters: int
+    active_parameters: float
+    weights_bytes: int
+    read_bytes: float
+    layers: int | None
+    mixture: bool
+    cache: list[LayerCache] | None
+    attention_layers: int | None
+    attention_width: int | None
+    facts: dict[str, Any]
+
 
 def read_gguf(path: Path) -> dict[str, Any]:
-    """Facts of a GGUF file, under the names of `Setup`; bytes are exact.
+    """Facts of a GGUF file, under the names of `Setup`.
 
     Raises:
         InputError: the file can't be read or is no GGUF.
     """
-    from gguf import GGUFReader, LlamaFileType
+    model = read_model(path)
+    facts = _of_architecture(model.architecture, model.facts)
+    embedding, heads = facts.get("embedding_length"), facts.get("attention.head_count")
+    head_dim = embedding // heads if isinstance(embedding, int) and isinstance(heads, int) and heads else None
+    kv_heads = facts.get("attention.head_count_kv")
+    latent = "attention.key_length_mla" in facts
+    return {
+        "model": model.name,
+        "architecture": model.architecture,
+        "parameters": model.parameters,
+        "weights_bytes": model.weights_bytes,
+        "quantization": model.quantization,
+        "layers": facts.get("block_count"),
+        "kv_heads": kv_heads if isinstance(kv_heads, int) else None,
+        "head_dim_k": facts.get("attention.key_length") or head_dim,
+        "head_dim_v": 0 if latent else facts.get("attention.value_length") or head_dim,
+        "experts": facts.get("expert_count"),
+        "experts_used": facts.get("expert_used_count"),
+        "sliding_window": facts.get("attention.sliding_window"),
+        "context_trained": facts.get("context_length"),
+    }
+
+
+def read_model(path: Path) -> ModelFile:
+    """The model in a GGUF file; of a model in parts, name any part.
+
+    Raises:
+        InputError: the file or one of its parts can't be read or is no GGUF.
+    """
+    from gguf import LlamaFileType
+
+    readers = [_open(part) for part in _parts(path)]
+    fields = [(key, field) for reader in readers for key, field in reader.fields.items()]
+    facts = {key: field.contents() for key, field in reversed(fields) if not key.startswith("tokenizer.")}
+    architecture = facts.get("general.architecture")
+    own = _of_architecture(architecture, facts)
+    tensors = [tensor for reader in readers for tensor in reader.tensors]
+    n_layers = own.get("block_count")
+    if isinstance(n_layers, int):
+        n_layers -= own.get("nextn_predict_layers") or 0
+    used, experts = own.get("expert_used_count"), own.get("expert_count")
+    shares = _shares_read(
+        [tensor.name for tensor in tensors], n_layers, used / experts if used and experts else 1.0
+    )
+    cache = cache_layers(architecture, own)
+    return ModelFile(
+        name=path.name,
+        architecture=architecture,
+        quantization=_file_type(LlamaFileType, facts.get("general.file_type")),
+        parameters=sum(int(tensor.n_elements) for tensor in tensors),
+        active_parameters=sum(
+            int(tensor.n_elements) * share for tensor, share in zip(tensors, shares, strict=True)
+        ),
+        weights_bytes=sum(int(tensor.n_bytes) for tensor in tensors),
+        read_bytes=sum(int(tensor.n_bytes) * share for tensor, share in zip(tensors, shares, strict=True)),
+        layers=n_layers if isinstance(n_layers, int) else None,
+        mixture=bool(experts),
+        cache=cache,
+        attention_layers=None if cache is None else sum(layer.k_values > 0 for layer in cache),
+        attention_width=_attention_width(own),
+        facts=facts,
+    )
+
+
+def _parts(path: Path) -> list[Path]:
+    """All files of a model in parts; else the file itself."""
+    named = _PART.match(path.name)
+    if named is None:
+        return [path]
+    count = int(named["count"])
+    parts = [path.with_name(f"{named['stem']}-{n:05}-of-{count:05}.gguf") for n in range(1, count + 1)]
+    for number, part in enumerate(parts, 1):
+        if path.exists() and not part.exists():
+            raise InputError(f"{path}: part {number} of {count} is missing ({part.name}).")
+    return parts if path.exists() else [path]
+
+
+def _open(path: Path) -> Any:
+    from gguf import GGUFReader
 
     try:
-        reader = GGUFReader(str(path))
+        return GGUFReader(str(path))
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error}).") from None
     except (ValueError, IndexError, KeyError) as error:
         raise InputError(f"{path}: not a GGUF model file ({error}).") from None
 
-    def value(key: str) -> Any:
-        field = reader.get_field(key)
-        return None if field is None else field.contents()
 
-    arch = value("general.architecture")
-    embedding, heads = value(f"{arch}.embedding_length"), value(f"{arch}.attention.head_count")
-    head_dim = embedding // heads if isinstance(embedding, int) and isinstance(heads, int) and heads else None
-    kv_heads = value(f"{arch}.attention.head_count_kv")
-    file_type = value("general.file_type")
-    return {
-        "model": path.name,
-        "architecture": arch,
-        "parameters": sum(int(t.n_elements) for t in reader.tensors),
-        "weights_bytes": sum(int(t.n_bytes) for t in reader.tensors),
-        "quantization": _file_type(LlamaFileType, file_type),
-        "layers": value(f"{arch}.block_count"),
-        "kv_heads": kv_heads if isinstance(kv_heads, int) else None,
-        "head_dim_k": value(f"{arch}.attention.key_length") or head_dim,
-        "head_dim_v": value(f"{arch}.attention.value_length") or head_dim,
-        "experts": value(f"{arch}.expert_count"),
-        "experts_used": value(f"{arch}.expert_used_count"),
-        "sliding_window": value(f"{arch}.attention.sliding_window"),
-        "context_trained": value(f"{arch}.context_length"),
-    }
+def _of_architecture(architecture: str | None, facts: dict[str, Any]) -> dict[str, Any]:
+    """The architecture's own metadata, its prefix left out."""
+    prefix = f"{architecture}."
+    return {key.removeprefix(prefix): value for key, value in facts.items() if key.startswith(prefix)}
+
+
+def _shares_read(names: Iterable[str], n_layers: object, experts_read: float) -> list[float]:
+    """Share of each tensor that one token reads.
+
+    An embedding is looked up, not read, unless it is also the output head; layers past `n_layers` predict
+    further tokens and rest; of experts the chosen ones are read.
+    """
+    names = list(names)
+    tied = "output.weight" not in names
+
+    def share(name: str) -> float:
+        if name.startswith("token_embd.") and tied:
+            return 1.0
+        block = _BLOCK.match(name)
+        if name.startswith(_LOOKED_UP) or (block and isinstance(n_layers, int) and int(block[1]) >= n_layers):
+            return 0.0
+        return experts_read if _EXPERTS.search(name) else 1.0
+
+    return [share(name) for name in names]
+
+
+def _attention_width(own: dict[str, Any]) -> int | None:
+    heads, size = own.get("attention.head_count"), own.get("attention.key_length")
+    size = own.get("attention.key_length_mla") or size
+    if not isinstance(heads, int):
+        return None
+    return heads * size if isinstance(size, int) else own.get("embedding_length")
 
 
 def _file_type(names: Any, number: int | None) -> str | None:

@@ -10,11 +10,20 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from advisor.errors import InputError
+from advisor.report.blocks import (
+    drawn_bar,
+    hanging,
+    indented,
+    is_unicode,
+    put,
+    standard_console,
+    table,
+    title,
+)
 from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, together, where
 from rules.words import measure
 
@@ -24,19 +33,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from advisor.model import Analysis, FindingModel, Line
-    from advisor.report.page import Part
 
 FIRST_PAGE = 5
-_MAX_WIDTH = 100
 _SVG_WIDTH = 88
 _WEB_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-_COLOURS = {
-    "queue": "magenta",
-    "load": "blue",
-    "prefill": "yellow",
-    "decode": "cyan",
-    "other": "bright_black",
-}
 
 
 def show(analysis: Analysis, *, everything: bool = False, console: Console | None = None) -> None:
@@ -47,16 +47,8 @@ def show(analysis: Analysis, *, everything: bool = False, console: Console | Non
         everything: all findings and their evidence, not only the first five.
         console: where to print; default standard output, at most 100 columns wide.
     """
-    console = console or Console(highlight=False, markup=False, emoji=False)
-    console.width = min(console.width, _MAX_WIDTH)
-    unicode = console.encoding.lower().startswith("utf")
-    blocks = _blocks(analysis, everything=everything, unicode=unicode, width=console.width)
-    if console.is_terminal:
-        console.print(*blocks, sep="\n")
-        return
-    with console.capture() as page:
-        console.print(*blocks, sep="\n")
-    console.file.write(re.sub(r" +$", "", page.get(), flags=re.MULTILINE))
+    console = console or standard_console()
+    put(console, _blocks(analysis, everything=everything, unicode=is_unicode(console), width=console.width))
 
 
 def save_svg(analysis: Analysis, path: Path) -> None:
@@ -77,63 +69,32 @@ def save_svg(analysis: Analysis, path: Path) -> None:
 def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) -> list[RenderableType]:
     shown = analysis.findings if everything else analysis.findings[:FIRST_PAGE]
     blocks: list[RenderableType] = [Text(heading(analysis), style="dim"), Text()]
-    blocks += [_title("The answer"), _indented(Text(analysis.verdict.sentence, style="bold"))]
-    if drawn := _phase_bar(analysis, unicode=unicode, width=width - 4):
-        blocks += [_indented(drawn)]
+    blocks += [title("The answer"), indented(Text(analysis.verdict.sentence, style="bold"))]
+    if drawn := drawn_bar(bar(analysis, width - 4, unicode=unicode)):
+        blocks += [indented(drawn)]
     if shown:
-        blocks += [Text(), _title("What to change")]
+        blocks += [Text(), title("What to change")]
         for number, finding in enumerate(shown, 1):
             blocks += [Text()] if number > 1 else []
             blocks += [_finding(number, finding, everything=everything)]
         if rest := len(analysis.findings) - len(shown):
-            blocks += [_indented(Text(f"{rest} more with --all."))]
+            blocks += [indented(Text(f"{rest} more with --all."))]
         if total := together(analysis):
-            blocks += [_indented(Text(total))]
+            blocks += [indented(Text(total))]
     elif nothing := nothing_to_change(analysis):
-        blocks += [Text(), _title("What to change"), _indented(Text(nothing))]
+        blocks += [Text(), title("What to change"), indented(Text(nothing))]
     rows, setup = measured(analysis), setup_line(analysis)
     if rows or setup:
-        blocks += [Text(), _title("What was measured")]
-        blocks += [_indented(_table(rows))] if rows else []
-        blocks += [_indented(Text(setup))] if setup else []
+        blocks += [Text(), title("What was measured")]
+        blocks += [indented(table(rows))] if rows else []
+        blocks += [indented(Text(setup))] if setup else []
     untold = [c.text for c in analysis.caveats]
     if everything:
         untold += [f"{u.rule}: {u.reason}." for u in analysis.unanswered]
     if untold:
-        blocks += [Text(), _title("What this can't tell")]
-        blocks += [_indented(_hanging("- ", text)) for text in untold]
+        blocks += [Text(), title("What this can't tell")]
+        blocks += [indented(hanging("- ", text)) for text in untold]
     return blocks
-
-
-def _title(words: str) -> Text:
-    return Text(words.upper(), style="bold underline")
-
-
-def _indented(block: RenderableType, left: int = 2) -> Padding:
-    return Padding(block, (0, 0, 0, left))
-
-
-def _hanging(mark: str, words: str, style: str = "") -> Table:
-    grid = Table.grid(padding=0)
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(mark), Text(words, style=style))
-    return grid
-
-
-def _phase_bar(analysis: Analysis, *, unicode: bool, width: int) -> Group | None:
-    parts = bar(analysis, width, unicode=unicode)
-    if not parts:
-        return None
-    line = Text.assemble(*((part.glyph * part.cells, _COLOURS[part.phase]) for part in parts))
-    legend = Text("   ").join(_legend(part) for part in parts)
-    return Group(line, legend)
-
-
-def _legend(part: Part) -> Text:
-    legend = Text(part.legend)
-    legend.stylize(_COLOURS[part.phase], 0, len(part.glyph))
-    return legend
 
 
 def _finding(number: int, finding: FindingModel, *, everything: bool) -> RenderableType:
@@ -142,21 +103,21 @@ def _finding(number: int, finding: FindingModel, *, everything: bool) -> Rendera
         head.append(f": {saved(finding.saving)}", style="bold green")
     rows: list[RenderableType] = [head, Text(finding.why)]
     for fix in finding.fixes:
-        rows += [_hanging("> ", fix.title), _indented(Text(f"{fix.apply}", style="bold"), 4)]
-        rows += [_indented(Text(f"in: {fix.where}"), 4), _indented(Text(f"costs: {fix.cost}"), 4)]
-    rows += [_hanging("Won't help: ", text) for text in finding.wont_help]
+        rows += [hanging("> ", fix.title), indented(Text(f"{fix.apply}", style="bold"), 4)]
+        rows += [indented(Text(f"in: {fix.where}"), 4), indented(Text(f"costs: {fix.cost}"), 4)]
+    rows += [hanging("Won't help: ", text) for text in finding.wont_help]
     if everything:
         for evidence in finding.evidence:
             rows.append(
                 Text(f"{evidence.label}: {measure(evidence.value, evidence.unit)}{_at(evidence.lines)}")
             )
-    rows += [_hanging("Check: ", finding.verify)]
+    rows += [hanging("Check: ", finding.verify)]
     rows += [Text(f"{finding.confidence}; {finding.rule}{_at(_first_lines(finding))}", style="dim")]
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(Text(f"{number}."), Group(*rows))
-    return _indented(grid)
+    return indented(grid)
 
 
 def _at(lines: list[Line]) -> str:
@@ -165,12 +126,3 @@ def _at(lines: list[Line]) -> str:
 
 def _first_lines(finding: FindingModel) -> list[Line]:
     return next((e.lines for e in finding.evidence if e.lines), [])
-
-
-def _table(rows: list[tuple[str, ...]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for index in range(len(rows[0])):
-        table.add_column(justify="left" if index == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table

@@ -1,0 +1,215 @@
+"""``phasewise estimate``: what a request will cost, from a model, a device and measured rates.
+
+Nothing runs. What cannot be told from the given numbers is None; what is rough says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from advisor.errors import InputError
+from rules.decoding import QUANT_LADDER
+from rules.physics.decode import bandwidth_ceiling_tok_s
+from rules.physics.predict import NOTHING, Guess, decode_guess, prefill_guess, prefill_guess_from_tflops
+from rules.physics.prefill import prefill_flops
+from rules.physics.quant import bits_per_weight, file_bits_per_weight, quant_name
+
+if TYPE_CHECKING:
+    from advisor.estimate_inputs import Ask, Hardware, Model
+
+SCHEMA = "phasewise.estimate/1"
+
+SPARE_BYTES = 1 << 30
+"""Kept free for compute buffers and the driver: what llama.cpp's `--fit-target` keeps by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The answer: times in ms, rates in tok/s."""
+
+    model: Model | None
+    hardware: Hardware
+    ask: Ask
+    decode: Guess
+    prefill: Guess
+    ceiling_tok_s: float | None
+    kv_bytes: float | None
+
+    @property
+    def ms_per_token(self) -> float | None:
+        """Time per output token."""
+        return 1000 / self.decode.value if self.decode.value else None
+
+    @property
+    def prefill_tok_s(self) -> float | None:
+        """Rate over the tokens that are evaluated."""
+        ms, new = self.prefill.value, (self.ask.prompt or 0) - self.ask.cached
+        return 1000 * new / ms if ms and new else None
+
+    @property
+    def decode_ms(self) -> Guess:
+        """Time for all output tokens."""
+        tokens, rate = self.ask.output, self.decode
+        if tokens == 0:
+            return Guess(0.0, 0.0, 0.0, "nothing to generate")
+        if tokens is None:
+            return NOTHING
+        value, low, high = (1000 * tokens / r if r else None for r in (rate.value, rate.high, rate.low))
+        return Guess(value, low, high, rate.basis)
+
+    @property
+    def total_ms(self) -> Guess:
+        """Prefill and decode; queue and load are not in it."""
+        one, other = self.prefill, self.decode_ms
+        return Guess(
+            _sum(one.value, other.value),
+            _sum(one.low, other.low),
+            _sum(one.high, other.high),
+            "prefill and decode",
+        )
+
+    @property
+    def needed_bytes(self) -> float | None:
+        """Weights, cache and `SPARE_BYTES`."""
+        if self.model is None or self.kv_bytes is None:
+            return None
+        return self.model.weights_bytes + self.kv_bytes + SPARE_BYTES
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits the device's memory; None when one of both is unknown."""
+        memory = self.hardware.memory_bytes
+        if memory is None or self.model is None:
+            return None
+        if self.needed_bytes is not None:
+            return self.needed_bytes <= memory
+        return False if self.model.weights_bytes + SPARE_BYTES > memory else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys of `estimate --format json`."""
+        total, decode_ms = self.total_ms.value, self.decode_ms.value
+        share = None
+        if total and decode_ms is not None:
+            share = {"prefill": 1 - decode_ms / total, "decode": decode_ms / total}
+        return {
+            "schema": SCHEMA,
+            "decode_tok_s": self.decode.value,
+            "decode_ms_per_token": self.ms_per_token,
+            "bandwidth_ceiling_tok_s": self.ceiling_tok_s,
+            "prefill_tok_s": self.prefill_tok_s,
+            "prefill_ms": self.prefill.value,
+            "ttft_ms": self.prefill.value,
+            "total_ms": total,
+            "phase_share": share,
+            "kv_bytes": self.kv_bytes,
+            "weights_bytes": round(self.model.weights_bytes) if self.model else None,
+            "fits": self.fits,
+            "range": {
+                "decode_tok_s": _bounds(self.decode),
+                "prefill_ms": _bounds(self.prefill),
+                "total_ms": _bounds(self.total_ms),
+            },
+            "basis": {"decode": self.decode.basis or None, "prefill": self.prefill.basis or None},
+        }
+
+
+def estimate(model: Model | None, hardware: Hardware, ask: Ask) -> Estimate:
+    """What the request will cost.
+
+    Raises:
+        InputError: nothing was given that it could rest on.
+    """
+    if model is None and not ask.points and ask.decode_tok_s is None:
+        raise InputError(
+            "nothing to estimate from; give the model (--gguf FILE, or --weights-bytes N and --layers L) and "
+            "the device (--device NAME or --bandwidth GB/s)."
+        )
+    mid_answer = ask.depth + (ask.prompt or 0) + (ask.output or 0) / 2
+    kv_read = model.kv_bytes(mid_answer, ask.kv_type) if model else None
+    ceiling = None
+    if model and hardware.bandwidth_bounds_gb_s:
+        fastest = hardware.bandwidth_bounds_gb_s[1]
+        ceiling = bandwidth_ceiling_tok_s(model.read_bytes + (kv_read or 0.0), fastest)
+    return Estimate(
+        model=model,
+        hardware=hardware,
+        ask=ask,
+        decode=_decode(model, hardware, ask, kv_read or 0.0),
+        prefill=_prefill(model, hardware, ask),
+        ceiling_tok_s=ceiling,
+        kv_bytes=model.kv_bytes(ask.context_at_end, ask.kv_type) if model else None,
+    )
+
+
+def _decode(model: Model | None, hardware: Hardware, ask: Ask, kv_read: float) -> Guess:
+    if ask.decode_tok_s is not None:
+        return Guess(ask.decode_tok_s, ask.decode_tok_s, ask.decode_tok_s, "the measured rate")
+    if model is None or hardware.bandwidth_bounds_gb_s is None:
+        return NOTHING
+    return decode_guess(
+        model.read_bytes,
+        kv_read,
+        hardware.bandwidth_bounds_gb_s,
+        hardware.device_class,
+        model.layers,
+        mixture=model.mixture,
+        flash_attention=ask.flash_attention,
+    )
+
+
+def _prefill(model: Model | None, hardware: Hardware, ask: Ask) -> Guess:
+    if ask.prompt is None:
+        return NOTHING
+    new, before = ask.prompt - ask.cached, ask.depth + ask.cached
+    if ask.points or not new:
+        return prefill_guess(ask.points, new, before)
+    if model is None or hardware.tensor_tflops is None or model.active_parameters is None:
+        return NOTHING
+    attention = model.attention_layers or 0, model.attention_width or 0
+    return prefill_guess_from_tflops(
+        prefill_flops(model.active_parameters, new, before, *attention), hardware.tensor_tflops
+    )
+
+
+def what_if(now: Estimate) -> list[tuple[str, Estimate]]:
+    """The same request with one thing changed: quantization, KV type, half the context.
+
+    A measured decode rate changes as the predicted one does; where none can be predicted there is no answer.
+    """
+    model, ask = now.model, now.ask
+    if model is None:
+        return []
+    changed: list[tuple[str, Model, Ask]] = []
+    if model.parameters:
+        bits = bits_per_weight(model.weights_bytes, model.parameters)
+        for quant in QUANT_LADDER:
+            target = file_bits_per_weight(quant, model.parameters)
+            if target is not None and quant != quant_name(model.quantization or ""):
+                changed.append((f"weights in {quant}", model.scaled(target / bits), ask))
+    if now.kv_bytes and ask.kv_type == "f16":
+        changed.append(("KV cache in q8_0", model, replace(ask, kv_type="q8_0")))
+    if (ask.prompt or 0) + ask.depth > 1:
+        changed.append(("half the context", model, ask.halved()))
+    answers = ((name, _calibrated(now, other, asked)) for name, other, asked in changed)
+    return [(name, answer) for name, answer in answers if answer is not None]
+
+
+def _calibrated(now: Estimate, model: Model, ask: Ask) -> Estimate | None:
+    """The estimate of a change; a measured decode rate is scaled by the predicted effect."""
+    predicted = estimate(model, now.hardware, replace(ask, decode_tok_s=None))
+    if ask.decode_tok_s is None:
+        return predicted
+    before = estimate(now.model, now.hardware, replace(now.ask, decode_tok_s=None))
+    if not before.decode.value or not predicted.decode.value:
+        return None
+    rate = ask.decode_tok_s * predicted.decode.value / before.decode.value
+    return estimate(model, now.hardware, replace(ask, decode_tok_s=rate))
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _bounds(guess: Guess) -> list[float] | None:
+    return None if guess.low is None or guess.high is None else [guess.low, guess.high]

@@ -1,0 +1,97 @@
+"""The options of the command line, each said once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class PageFormat(StrEnum):
+    """How `analyze` prints."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    MD = "md"
+
+
+class EstimateFormat(StrEnum):
+    """How `estimate` prints."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+
+
+class Table(StrEnum):
+    """The tables that can be exported."""
+
+    REQUESTS = "requests"
+    INTERVALS = "intervals"
+    EVENTS = "events"
+    AGGREGATES = "aggregates"
+
+
+class RowFormat(StrEnum):
+    """How rows are written."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(metavar="PATH", help="Logs: files, folders, patterns, or - for stdin."),
+]
+Engine = Annotated[str | None, typer.Option(help="Read as this engine's log; see `phasewise formats`.")]
+Since = Annotated[str | None, typer.Option(help="Only what finished at or after this time (UTC).")]
+Until = Annotated[str | None, typer.Option(help="Only what finished at or before this time (UTC).")]
+Model = Annotated[str | None, typer.Option(help="Only models whose name contains this.")]
+Slot = Annotated[int | None, typer.Option(help="Only this slot.")]
+Gguf = Annotated[
+    Path | None,
+    typer.Option(help="The model file, for what the log hides of it."),
+]
+Props = Annotated[
+    str | None,
+    typer.Option(metavar="URL|FILE", help="A running llama-server, or its answer to GET /props."),
+]
+DeviceName = Annotated[str | None, typer.Option("--device", help="The device, such as 'RTX 4090'.")]
+Bandwidth = Annotated[
+    float | None,
+    typer.Option(min=0.1, max=1e5, help="Memory bandwidth in GB/s of the device that holds the weights."),
+]
+Vram = Annotated[str | None, typer.Option(help="Memory of the device, such as 24GiB.")]
+Memory = Annotated[str | None, typer.Option(help="Main memory, such as 64GiB.")]
+Cores = Annotated[int | None, typer.Option(min=1, help="Physical cores.")]
+Sockets = Annotated[int | None, typer.Option(min=1, help="CPU sockets.")]
+NoRedact = Annotated[bool, typer.Option("--no-redact", help="Keep paths, names and secrets.")]
+
+WeightsBytes = Annotated[
+    str | None, typer.Option(metavar="BYTES", help="Weights of the model, such as 4917737553 or 4.58GiB.")
+]
+ActiveWeightsBytes = Annotated[
+    str | None, typer.Option(metavar="BYTES", help="Of them, what a token of a mixture of experts reads.")
+]
+Layers = Annotated[int | None, typer.Option(min=1, max=10_000, help="Layers of the model.")]
+KvBytesPerToken = Annotated[
+    float | None, typer.Option(min=1, help="KV cache bytes per token of context, in f16.")
+]
+Tflops = Annotated[
+    float | None, typer.Option(min=0.1, help="Dense FP16 tensor TFLOPS: bounds the prefill time.")
+]
+Prompt = Annotated[int | None, typer.Option(min=0, max=10**9, help="Prompt tokens, cached ones included.")]
+Output = Annotated[int | None, typer.Option(min=0, max=10**9, help="Tokens to generate.")]
+Cached = Annotated[int, typer.Option(min=0, help="Prompt tokens that the cache already holds.")]
+ContextDepth = Annotated[int, typer.Option(min=0, max=10**9, help="Tokens in the cache before the prompt.")]
+PrefillPoint = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TOKENS:TOK_S", help="Measured prefill: prompt tokens and their rate. Repeatable."),
+]
+DecodeRate = Annotated[
+    float | None,
+    typer.Option("--decode-tok-s", min=0.001, help="Measured decode rate, in place of the prediction."),
+]
+NoFlashAttention = Annotated[bool, typer.Option("--no-flash-attention", help="Flash attention is off.")]
