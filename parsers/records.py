@@ -88,7 +88,27 @@ class Interval:
 
 @dataclass(slots=True)
 class Event:
-    """Something that happened and matters to the diagnosis. `detail` never holds prompt text."""
+    """Something that happened and matters to the diagnosis. `detail` never holds prompt text.
+
+    The kinds, and what ``value`` is, where it is known:
+
+    - ``aborted``: a client left; ms until its slot was free. ``error``, ``out_of_memory``: no value.
+    - ``cache_miss``: what a slot held was of little use to the prompt it took; the share of the prompt that
+      it held (0-1). Not told of a slot's first prompt, nor where the host's cache held a better one.
+    - ``cache_state``: the host's prompt cache after an update; the share of its limit that is used (0-1).
+    - ``context_exceeded``: a request is longer than its context; tokens too many. Without a value also: the
+      KV cache had no room for a batch, told once for each burst of retries.
+    - ``context_shift``: the context was full and part of it dropped; tokens dropped.
+    - ``draft``: time spent on drafting since the last such event, in ms.
+    - ``fallback``: something asked for or usual is not used; ``detail`` names it.
+    - ``full_reprocess``: the cached prefix could not be used.
+    - ``media``: an image or a piece of audio was encoded; ms.
+    - ``model_load``: a model was loaded, at its first line; ms, where a request waited for it or the engine
+      says so. Where it is known which request waited, its ``load_ms`` says the same again.
+    - ``model_unload``: a model was unloaded; ``detail`` says which and why, as far as it is told.
+    - ``preempted``: requests gave up their KV cache; how many.
+    - ``prompt_truncated``: a prompt was cut; tokens lost.
+    """
 
     source: str = _column("the path as given", default="")
     line: int = _column("1-based line", default=0)
@@ -102,9 +122,56 @@ class Event:
     run: int = _column("which process start of the source", default=0, inside=True)
 
 
-Row: TypeAlias = Request | Interval | Event
+@dataclass(slots=True)
+class Aggregate:
+    """Sums over many requests, from engines and benchmarks that tell no single one.
 
-TABLES: dict[str, type[Row]] = {"requests": Request, "intervals": Interval, "events": Event}
+    A mean is a sum divided by how many requests it is of: ``ttft_ms / ttft_requests``, else by ``requests``.
+    """
+
+    source: str = _column("the path as given", default="")
+    line: int = _column("1-based line where the numbers begin", default=0)
+    engine: str = _column("the engine that served the requests", default="")
+    kind: str = _column(
+        "`since_start` (all since the engine started), `between` (two snapshots' difference) or `benchmark`",
+        default="since_start",
+    )
+    model: str | None = _column("model name as it is given")
+    time: datetime | None = _column("when the numbers were taken, UTC")
+    span_ms: float | None = _column("wall-clock time that they cover")
+    requests: int | None = _column("requests that finished")
+    prompt_tokens: int | None = _column("all tokens of their prompts, cached ones included")
+    cached_tokens: int | None = _column("of those, reused from a cache")
+    prefill_tokens: int | None = _column("of those, evaluated")
+    output_tokens: int | None = _column("generated tokens")
+    queue_ms: float | None = _column("sum: waiting to be scheduled")
+    prefill_ms: float | None = _column("sum: evaluating prompts")
+    decode_ms: float | None = _column("sum: generating")
+    other_ms: float | None = _column("sum: what the totals have beyond the phases")
+    total_ms: float | None = _column("sum of the requests' totals")
+    ttft_ms: float | None = _column("sum of the times to first token")
+    ttft_requests: int | None = _column("requests that `ttft_ms` sums up")
+    ttft_from: str | None = _column("where that clock starts: `arrival` or `slot`")
+    ttft_p50_ms: float | None = _column("time to first token: stated, or interpolated in its bucket")
+    ttft_p90_ms: float | None = _column("the same, 90th percentile")
+    ttft_p95_ms: float | None = _column("the same, 95th percentile")
+    ttft_p99_ms: float | None = _column("the same, 99th percentile")
+    tpot_p50_ms: float | None = _column("time per output token: stated, or interpolated in its bucket")
+    tpot_p90_ms: float | None = _column("the same, 90th percentile")
+    tpot_p95_ms: float | None = _column("the same, 95th percentile")
+    tpot_p99_ms: float | None = _column("the same, 99th percentile")
+    decode_steps: int | None = _column("tokens that decode_ms paid for", inside=True)
+    run: int = _column("which process start of the source", default=0, inside=True)
+
+
+Row: TypeAlias = Request | Interval | Event | Aggregate
+
+TABLES: dict[str, type[Row]] = {
+    "requests": Request,
+    "intervals": Interval,
+    "events": Event,
+    "aggregates": Aggregate,
+}
 
 
 def columns(row_type: type[Row], *, inside: bool = False) -> list[str]:
@@ -202,3 +269,8 @@ class Tables:
     def events(self) -> pl.DataFrame:
         """All events so far."""
         return self._frame(Event)
+
+    @property
+    def aggregates(self) -> pl.DataFrame:
+        """All aggregates so far."""
+        return self._frame(Aggregate)

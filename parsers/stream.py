@@ -64,7 +64,7 @@ class Stream:
         self._out: list[Row] = []
         self._setups: list[Setup] = []
         self._processes: dict[bytes | None, Process] = {}
-        self._readers: dict[tuple[bytes | None, str], Reader] = {}
+        self._readers: dict[tuple[bytes | None, Format], Reader] = {}
         if engine is not None and not any(fmt.engine == engine for fmt in FORMATS):
             raise UnknownEngineError(engine)
         self._search = Search(
@@ -207,8 +207,7 @@ class Stream:
         return False
 
     def _reader(self, label: bytes | None, fmt: Format) -> Reader:
-        key = (label, fmt.engine)
-        if reader := self._readers.get(key):
+        if reader := self._readers.get((label, fmt)):
             return reader
         process = self._processes.get(label)
         if process is None:
@@ -220,6 +219,6 @@ class Stream:
         return self._add_reader(label, fmt, process)
 
     def _add_reader(self, label: bytes | None, fmt: Format, process: Process) -> Reader:
-        reader = self._readers[label, fmt.engine] = fmt.reader(process)
+        reader = self._readers[label, fmt] = fmt.reader(process)
         process.readers.append(reader)
         return reader

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from parsers.records import Event, Interval, Request
+from parsers.formats.possible import LARGEST, NUMBERS, NUMBERS_OF, is_possible
+from parsers.records import Aggregate, Event, Interval, Request
 from parsers.setup import Setup
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Format:
         engine: the name rows carry and ``--engine`` takes.
         title: for people.
         versions: the engine versions whose layouts are read.
-        grain: what one record of the log is: `request`, `interval` or `setup`.
+        grain: what one record of the log is: `request`, `interval`, `aggregate` or `setup`.
         identify: literals; the format's lines are tried from the first line on that holds one of them.
         lines: the lines it reads.
         reader: makes the object that joins lines to rows.
@@ -93,36 +93,15 @@ class Counts:
     requests: int = 0
     intervals: int = 0
     events: int = 0
+    aggregates: int = 0
     incomplete_requests: int = 0
     aborted_requests: int = 0
     failed_requests: int = 0
     impossible_values: int = 0
 
 
-_NUMBERS = {
-    Request: (
-        *("prompt_tokens", "cached_tokens", "prefill_tokens", "output_tokens", "decode_steps", "slot"),
-        *("context_tokens", "draft_tokens", "accepted_tokens", "prefill_ms", "decode_ms", "queue_ms"),
-        *("load_ms", "ttft_ms", "total_ms", "clock_start_ms", "clock_end_ms"),
-    ),
-    Interval: (
-        *("span_ms", "prefill_tokens", "cached_tokens", "decode_tokens", "prefill_tok_s", "decode_tok_s"),
-        *("running", "waiting", "kv_usage", "prefix_hit_rate", "accept_length"),
-    ),
-    Event: ("slot", "value"),
-}
-_NUMBERS_OF = {row_type: attrgetter(*names) for row_type, names in _NUMBERS.items()}
-_LARGEST = float(1 << 53)
-"""No count and no time in ms is larger: from here on a float skips whole numbers, and a sum may overflow."""
-
-
-def _is_possible(value: object) -> bool:
-    """False for a number that no engine can mean: it is text, cut or quoted."""
-    return not isinstance(value, (int, float)) or -_LARGEST <= value <= _LARGEST
-
-
-_START_FACTS = {"devices", "engine_version"}
-"""What a process may have said before the line that announces it: backends name devices when they load."""
+_START_FACTS = {"devices", "engine_version", "os"}
+"""What a process may have said before a line that announces it: backends name devices when they load."""
 
 
 class Process:
@@ -153,6 +132,7 @@ class Process:
         self._setups = setups
         self.setup = self._new_setup(1)
         self._served = self._begun = False
+        self._announced: list[Event] = []
 
     def _new_setup(self, number: int) -> Setup:
         setup = Setup(source=self.source, line=number)
@@ -164,7 +144,7 @@ class Process:
         """Record setup facts that this line states."""
         if self.setup.is_empty and not self._begun:
             self._begin(at)
-        known = {name: value for name, value in facts.items() if _is_possible(value)}
+        known = {name: value for name, value in facts.items() if is_possible(value)}
         self.counts.impossible_values += len(facts) - len(known)
         self.setup.learn(f"log line {at.number}", **known)
 
@@ -185,6 +165,7 @@ class Process:
         """A new process begins at this line; open requests of the old one, unless it lives on, never end."""
         for reader in self.readers:
             reader.joined() if beside else reader.close()
+        self._announced.clear()
         self.clocked = False
         if self._served or not self.setup.is_empty:
             self.setup = self._new_setup(at.number)
@@ -220,26 +201,46 @@ class Process:
     def release(self, row: Row) -> None:
         """Let a row out of the process."""
         self._served = True
-        for value in _NUMBERS_OF[type(row)](row):
-            if value is not None and not -_LARGEST <= value <= _LARGEST:
+        for value in NUMBERS_OF[type(row)](row):
+            if value is not None and not -LARGEST <= value <= LARGEST:
                 self._leave_out_impossible(row)
                 break
         row.source = self.source
         row.engine = self.name_of(row.engine)
         if self.setup.engine is None:
             self.setup.engine = row.engine
+        self._tell_announced(row.engine)
         if isinstance(row, Request):
             self.counts.requests += 1
             row.model = row.model or self.setup.model
         elif isinstance(row, Interval):
             self.counts.intervals += 1
+        elif isinstance(row, Aggregate):
+            self.counts.aggregates += 1
         else:
             self.counts.events += 1
         self._out.append(row)
 
+    def announce(self, at: At, kind: str, detail: str) -> None:
+        """Emit an event as soon as it is known which engine this is: its header doesn't say."""
+        event = Event(
+            line=at.number, time=at.time, kind=kind, detail=detail, source=self.source, run=self.run
+        )
+        if detail not in [known.detail for known in self._announced]:
+            self._announced.append(event)
+        if self.host or self.setup.engine:
+            self._tell_announced(self.host or self.setup.engine or "")
+
+    def _tell_announced(self, engine: str) -> None:
+        for event in self._announced:
+            event.engine = engine
+            self.counts.events += 1
+        self._out += self._announced
+        self._announced.clear()
+
     def _leave_out_impossible(self, row: Row) -> None:
-        for name in _NUMBERS[type(row)]:
-            if not _is_possible(getattr(row, name)):
+        for name in NUMBERS[type(row)]:
+            if not is_possible(getattr(row, name)):
                 setattr(row, name, None)
                 self.counts.impossible_values += 1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from parsers import Stream
-from parsers.records import Event, Interval, Request
+from parsers.records import Aggregate, Event, Interval, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +52,10 @@ class Read:
     @property
     def intervals(self) -> list[Interval]:
         return [row for row in self.rows if isinstance(row, Interval)]
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        return [row for row in self.rows if isinstance(row, Aggregate)]
 
     @property
     def setup(self) -> Setup:

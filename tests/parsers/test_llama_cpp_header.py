@@ -73,3 +73,78 @@ def test_the_server_lines_alone_show_that_there_is_a_clock() -> None:
 def test_words_of_the_header_are_short(key: str) -> None:
     quoted = 'my password is "hunter2"', "word " * 20
     assert all(read(join([f"print_info: {key} = {text}"])).stream.setups == [] for text in quoted)
+
+
+@pytest.mark.parametrize(
+    ("built", "system"),
+    [
+        ("cc (Debian 12.2.0-14+deb12u1) 12.2.0 for x86_64-linux-gnu", "linux"),
+        ("MSVC 19.43.34808.0 for x64", "windows"),
+        ("Clang 19.1.5 for Windows x86_64", "windows"),
+        ("gcc (Rev3, Built by MSYS2 project) 14.1.0 for x86_64-w64-mingw32", "windows"),
+        ("Apple clang version 15.0.0 (clang-1500.3.9.4) for arm64-apple-darwin23.4.0", "macos"),
+        ("AppleClang 17.0.0.17000013 for Darwin arm64", "macos"),
+        ("clang version 18.1.6 for amd64-portbld-freebsd14.1", None),
+    ],
+)
+def test_a_build_shows_its_system(built: str, system: str | None) -> None:
+    log = read(join([f"build: 6123 (79c1160b) with {built}", "print_info: n_layer = 2"]))
+    assert (log.setup.os, len(log.stream.setups)) == (system, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "system"),
+    [
+        (r"C:\models\a.gguf", "windows"),
+        ("d:/models/a.gguf", "windows"),
+        ("/Users/me/a.gguf", "macos"),
+        ("/home/me/a.gguf", "linux"),
+        ("/models/a.gguf", None),
+        ("models/home/a.gguf", None),
+    ],
+)
+def test_a_path_shows_its_system(path: str, system: str | None) -> None:
+    assert read(join([f"srv    load_model: loading model '{path}'"])).setup.os == system
+
+
+@pytest.mark.parametrize(
+    ("said", "mmap"),
+    [
+        ("mmap = true", True),
+        ("mmap = false, direct_io = true", False),
+        ("load_mode = mmap", True),
+        ("load_mode = mmap+mlock", True),
+        ("load_mode = mlock", False),
+        ("load_mode = dio", False),
+    ],
+)
+def test_how_the_file_is_read(said: str, mmap: bool) -> None:
+    line = f"load_tensors: loading model tensors, this can take a while... ({said})"
+    assert read(join([line])).setup.mmap is mmap
+
+
+LOADED = "llama_model_loader: loaded meta data with 30 key-value pairs from /models/a.gguf (version GGUF V3)"
+RESERVED = "llama_context:      CUDA0 compute buffer size =   100.00 MiB"
+
+
+def test_compute_buffers_are_those_of_the_first_context_of_the_last_load() -> None:
+    context = ["llama_context: n_seq_max     = 1", RESERVED]
+    draft = ["srv    load_model: loading draft model '/models/d.gguf'", LOADED, *context]
+    assert read(join([LOADED, *context, *context, *draft])).setup.compute_bytes == 100 * MIB
+    assert read(join([LOADED, *context, LOADED, *context])).setup.compute_bytes == 100 * MIB
+    assert read(join([LOADED, RESERVED.replace("CUDA0", "CPU")])).setup.compute_bytes is None
+
+
+FELL_BACK = "llama_context: Flash Attention was auto, set to disabled"
+BUILD = "build: 6123 (79c1160b) with cc 12.2.0 for x86_64-linux-gnu"
+
+
+def test_what_a_header_tells_is_told_by_the_engine_that_follows_and_in_its_run() -> None:
+    server = [BUILD, LOADED, FELL_BACK, FELL_BACK, *QUOTED[:6]]
+    [event] = read(join(server)).events
+    assert (event.engine, event.kind, event.line, event.run) == ("llama-server", "fallback", 3, 0)
+    assert [(e.line, e.run) for e in read(join([*server, *server])).events] == [(3, 0), (13, 1)]
+
+
+def test_a_header_without_a_program_tells_nothing_to_the_next_one() -> None:
+    assert read(join([BUILD, LOADED, FELL_BACK, BUILD, LOADED, *QUOTED[:6]])).events == []

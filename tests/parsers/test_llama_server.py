@@ -123,14 +123,17 @@ def test_what_happened_is_told_with_numbers() -> None:
     shifted = read(scenario("llama-server-b11434/e_overflow_context_shift").log)
     assert [(e.line, e.kind, e.request_id, e.value) for e in shifted.events] == [
         (11, "context_exceeded", "1", 839.0),
+        (14, "cache_miss", "4", None),
         (17, "context_shift", "4", 255.0),
         (19, "context_shift", "4", 255.0),
+        (25, "cache_miss", "605", None),
     ]
     gone = read(scenario("llama-server-b11434/f_client_disconnect").log).events
     assert [(e.kind, e.request_id, e.value) for e in gone] == [
         ("aborted", "1", 9.917),
         ("aborted", "9", 9.245),
         ("aborted", "33", 0.078),
+        ("cache_miss", "75", None),
         ("aborted", "75", 9260.749),
     ]
     cut = read(scenario("llama-server-mid2025/e_overflow_default").log)

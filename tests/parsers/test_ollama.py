@@ -266,3 +266,23 @@ def test_a_llama_server_log_that_repeats_its_answers_has_each_request_once() -> 
     rows, stream = read(launch(0), body, *timings(0), body)
     assert len(requests(rows)) == 1
     assert stream.engine == "llama-server"
+
+
+@pytest.mark.parametrize(
+    ("more", "facts"),
+    [
+        (" --no-mmap", {"mmap": False}),
+        (" --load-mode none", {"mmap": False}),
+        (" --load-mode auto", {"mmap": None}),
+        (" -ub 256 -t 6 -tb 12", {"ubatch": 256, "threads": 6, "threads_batch": 12}),
+        (" --cache-ram 2048 --ctx-checkpoints 4", {"host_cache_bytes": 2 << 30, "checkpoints": 4}),
+        (" --cache-ram -1", {"host_cache_bytes": None}),
+        (" --spec-draft-n-max 5 --flash-attn off", {"draft_max": 5, "flash_attention": False}),
+    ],
+)
+def test_a_command_line_states_facts(more: str, facts: dict[str, object]) -> None:
+    stream = Stream("log")
+    stream.feed(START.format(model="/m/sha256-00", context=4096, slots=1, more=more).encode())
+    stream.close()
+    setup = stream.setups[-1]
+    assert {name: getattr(setup, name) for name in facts} == facts

@@ -39,7 +39,7 @@ def check_rows(rows: Sequence[Row], wanted: list[dict[str, Any]], without: tuple
 
 def check(log: Read, expected: dict[str, Any], without: tuple[str, ...] = ()) -> None:
     assert log.stream.engine == expected["engine"]
-    for table in ("requests", "intervals", "events"):
+    for table in ("requests", "intervals", "events", "aggregates"):
         if table in expected:
             check_rows(getattr(log, table), expected[table], without)
     for name, value in expected.get("setup", {}).items():

@@ -5,7 +5,8 @@ that changed over the years: `llm_load_print_meta` until b4462, `print_info` sin
 hidden at the default verbosity of llama-server.
 
 - `lines.py`: the lines, and what llama.cpp puts before each.
-- `units.py`: its clock and its sizes.
+- `units.py`: its clock, its sizes and its buffers.
+- `own.py`: which lines are the header's own; `devices.py`: what they say of devices.
 - `reader.py`: fills the setup.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 from parsers.formats.base import Format
 from parsers.formats.llama_cpp.lines import HEAD, LINES
 from parsers.formats.llama_cpp.reader import HeaderReader
-from parsers.formats.llama_cpp.units import clock_ms, size_bytes
+from parsers.formats.llama_cpp.units import clock_ms, on_host, size_bytes
 
 FORMAT = Format(
     engine="llama.cpp",
@@ -35,4 +36,4 @@ FORMAT = Format(
     reader=HeaderReader,
 )
 
-__all__ = ["FORMAT", "HEAD", "HeaderReader", "clock_ms", "size_bytes"]
+__all__ = ["FORMAT", "HEAD", "HeaderReader", "clock_ms", "on_host", "size_bytes"]

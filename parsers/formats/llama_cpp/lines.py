@@ -10,10 +10,15 @@ HEAD = rb"(?:(?P<clock>\d{1,8}\.\d\d\.\d{3}\.\d{3}) )?(?:[IWED] )?"
 _COMMON = HEAD + rb"(?:cmn +\S+: +)?(?:common_params_print_info: +)?"
 
 LINES = (
-    line("started", b"build: ", HEAD + rb"(?:main: )?build: (?P<build>\d+) \(\w+\) with "),
+    line("started", b"build: ", HEAD + rb"(?:main: )?build: (?P<build>\d+) \(\w+\) with (?P<built>.*)"),
     line("started", b"build_info: ", HEAD + rb"build_info: b(?P<build>\d+)-\w+"),
     line("started", b"main: build = ", HEAD + rb"main: build = (?P<build>\d+) \(\w+\)"),
-    line("build", b"common_params_print_info: ", _COMMON + rb"build (?P<build>\d+) \(\w+\)", b": build "),
+    line(
+        "build",
+        b"common_params_print_info: ",
+        _COMMON + rb"build (?P<build>\d+) \(\w+\)(?: with (?P<built>.*))?",
+        b": build ",
+    ),
     line("verbosity", b"common_params_print_info: ", _COMMON + rb"verbosity = (?P<verbosity>\d+)"),
     line("meta", b"print_info: ", HEAD + rb"print_info: (?P<key>[\w. ]+?) *= (?P<value>.*)"),
     line(
@@ -41,11 +46,23 @@ LINES = (
         b"load_tensors: ",
     ),
     line(
+        "compute",
+        b" buffer size = ",
+        HEAD + rb"(?:sched_reserve|llama_\w+): +(?P<where>\S+) compute buffer size = +(?P<size>[\d.]+ MiB)",
+        b" compute buffer ",
+    ),
+    line(
+        "tensors",  # the load mode in words since 2026
+        b"loading model",
+        HEAD + rb"load_tensors: loading model tensors, .*\((?:mmap|load_mode) = (?P<mode>[\w+]+)",
+        b"load_tensors: ",
+    ),
+    line(
         "loading_draft",
         b"loading draft model '",
         HEAD + rb"(?:\w+ +)?\S+: loading draft model '(?P<path>[^']*)'",
     ),
-    line("loading", b"loading model '", HEAD + rb"(?:\w+ +)?\S+: loading model '(?P<path>[^']*)'"),
+    line("loading", b"loading model", HEAD + rb"(?:\w+ +)?\S+: loading model '(?P<path>[^']*)'", b"model '"),
     line(
         "loaded",
         b"llama_model_loader: loaded meta data",
@@ -70,21 +87,64 @@ LINES = (
     line(
         "prompt_cache",
         b"prompt cache is ",
-        HEAD + rb"srv +\S+: prompt cache is (?P<state>enabled|disabled)",
+        HEAD + rb"srv +\S+: prompt cache is (?P<state>enabled|disabled)"
+        rb"(?:, size limit: (?P<mib>\d+) MiB)?",
+    ),
+    line(
+        "checkpoints",
+        b"context checkpoint",
+        HEAD + rb"srv +\S+: context checkpoints (?:enabled, max = (?P<most>\d+)|disabled)",
+        b"srv ",
+    ),
+    line(
+        "checkpoints",
+        b"context checkpoint",
+        HEAD
+        + rb"slot +\S+: id +\d+ \| task -?\d+ \| (?:created|saved) context checkpoint \d+ of (?P<most>\d+)",
+        b"slot ",
+    ),
+    line(
+        "thinking",
+        b"thinking = ",
+        HEAD + rb"srv +init: (?:init: chat template, )?thinking = (?P<on>[01])\s*$",
+    ),
+    line(
+        "draft_max",
+        b"n_max=",
+        HEAD + rb"(?:spec +)?\w+: +- (?:n_match=\d+, )?n_max=(?P<tokens>\d{1,9}), n_min=\d+",
+    ),
+    line(
+        "unsupported",
+        b"it will be disabled",
+        HEAD + rb"srv +\S+: (?P<what>\w+) is not supported by (?P<whom>[a-z ]{1,40}), it will be disabled",
     ),
     line(
         "threads",
         b"n_threads = ",
-        _COMMON + rb"(?:system_info: |system info: |llama threadpool init, )n_threads = (?P<threads>\d+)",
+        _COMMON + rb"(?:system_info: |system info: |llama threadpool init, )n_threads = (?P<threads>\d+)"
+        rb"(?:,? \(?n_threads_batch = (?P<batch>\d+)\)?)?(?:(?: / |, total_threads = )(?P<all>\d+))?",
     ),
     line(
         "flash",
         b": Flash Attention ",
-        HEAD + rb"\S+: Flash Attention (?:was auto, set to |not supported, set to )?"
+        HEAD + rb"\S+: Flash Attention (?P<asked>was auto, set to |not supported, set to )?"
         rb"(?P<state>enabled|disabled)",
     ),
     line(
         "cuda_found", b"ggml_", HEAD + rb"ggml_(?:cuda_init|init_cublas): found \d+ \w+ devices", b": found "
+    ),
+    line(
+        "cuda_failed",
+        b"ggml_",
+        HEAD + rb"ggml_(?:cuda_init|init_cublas): failed to initialize (?P<backend>\w{1,12}): "
+        rb"(?P<why>[\w ,.'-]{1,120})",
+        b": failed to initialize ",
+    ),
+    line(
+        "no_gpu",
+        b"option will be ignored",
+        HEAD + rb"warning: (?P<why>no usable GPU found|not compiled with GPU offload support), "
+        rb"--(?:n-)?gpu-layers option will be ignored",
     ),
     line(
         "cuda",

@@ -3,60 +3,46 @@
 from __future__ import annotations
 
 import re
-from functools import wraps
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Process, Reader, integer, text
-from parsers.formats.llama_cpp.lines import LINES
-from parsers.formats.llama_cpp.units import size_bytes
-from parsers.setup import Device
+from parsers.formats.base import integer, text
+from parsers.formats.llama_cpp.devices import DeviceLines
+from parsers.formats.llama_cpp.own import own
+from parsers.formats.llama_cpp.units import on_host, size_bytes
+from parsers.formats.systems import system_of_build, system_of_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from parsers.formats.base import At
 
 _CACHE_TYPE = re.compile(rb"([KV]) \((\w+)\)")
 _PARAMETERS = re.compile(rb"(\d+(?:\.\d+)?) ([KMBT])")
 _SCALE = {b"K": 1e3, b"M": 1e6, b"B": 1e9, b"T": 1e12}
 
 
-def _own(
-    method: Callable[[HeaderReader, re.Match[bytes], At], None],
-) -> Callable[[HeaderReader, re.Match[bytes], At], None]:
-    """Drops a line without a clock where the process's lines have one: a prompt or an answer quotes it."""
-
-    @wraps(method)
-    def checked(self: HeaderReader, m: re.Match[bytes], at: At) -> None:
-        if m["clock"] is not None:
-            self.process.see_clock()
-        if m["clock"] is not None or not self.process.clocked:
-            method(self, m, at)
-
-    return checked
-
-
-class HeaderReader(Reader):
+class HeaderReader(DeviceLines):
     """Learns from the first context of the model that serves.
 
     A draft's header doesn't overwrite the target's, nor does a second context over the same model, which
     drafts for it. With `-v` a first, empty load measures the memory; the real one then starts over.
     """
 
-    def __init__(self, process: Process) -> None:
-        super().__init__(process)
-        self._forget()
-
     def _forget(self) -> None:
+        super()._forget()
         self._draft = False
         self._contexts = 0
-        self._devices: dict[tuple[str, int], Device] = {}
+        self._compute_bytes: dict[bytes, int] = {}
 
     def close(self) -> None:
         """The process ends."""
         self._forget()
 
+    @property
+    def _of_draft(self) -> bool:
+        return self._draft or self._contexts > 1
+
     def _learn_model(self, at: At, **facts: object) -> None:
         """Facts of the model and its context."""
-        if not self._draft and self._contexts < 2:
+        if not self._of_draft:
             self.process.learn(at, **facts)
 
     # --- the process
@@ -66,19 +52,29 @@ class HeaderReader(Reader):
         self.process.start(at)
         self.build(m, at)
 
+    @own
     def build(self, m: re.Match[bytes], at: At) -> None:
         """The build; 0 is one without git and says nothing."""
         if int(m["build"]):
             self.process.learn(at, engine_version=f"b{int(m['build'])}")
+        self.process.learn(at, os=system_of_build(m.groupdict().get("built")))
 
+    @own
     def verbosity(self, m: re.Match[bytes], at: At) -> None:
         """``verbosity = 3 (adjust with the `-lv N` CLI arg)``."""
         self.process.learn(at, verbosity=int(m["verbosity"]))
 
+    @own
     def threads(self, m: re.Match[bytes], at: At) -> None:
         """``system_info: n_threads = 8 (n_threads_batch = 8) / 16``."""
-        self.process.learn(at, threads=int(m["threads"]))
+        self.process.learn(
+            at,
+            threads=int(m["threads"]),
+            threads_batch=integer(m["batch"]),
+            threads_available=integer(m["all"]) or None,
+        )
 
+    @own
     def slots(self, m: re.Match[bytes], at: At) -> None:
         """The server's slots and the context of each."""
         found = m.groupdict()
@@ -89,29 +85,68 @@ class HeaderReader(Reader):
             kv_unified=_SWITCH.get(found.get("unified") or b""),
         )
 
+    @own
     def prompt_cache(self, m: re.Match[bytes], at: At) -> None:
-        """``prompt cache is enabled, size limit: 8192 MiB``."""
-        self.process.learn(at, prefix_caching=m["state"] == b"enabled")
+        """``prompt cache is enabled, size limit: 8192 MiB``: whole prompts kept in the machine's own memory.
+
+        Without it a slot still reuses the prompt that it holds.
+        """
+        if m["state"] == b"disabled":
+            self.process.learn(at, host_cache_bytes=0)
+        else:
+            limit_mib = integer(m["mib"])
+            self.process.learn(
+                at, prefix_caching=True, host_cache_bytes=None if limit_mib is None else limit_mib << 20
+            )
+
+    @own
+    def checkpoints(self, m: re.Match[bytes], at: At) -> None:
+        """``context checkpoints enabled, max = 32``; ``created context checkpoint 3 of 32``."""
+        self.process.learn(at, checkpoints=integer(m["most"]) or 0)
+
+    @own
+    def thinking(self, m: re.Match[bytes], at: At) -> None:
+        """``chat template, thinking = 1``: the template can think, and was not told not to."""
+        self.process.learn(at, thinking=m["on"] == b"1")
+
+    @own
+    def draft_max(self, m: re.Match[bytes], at: At) -> None:
+        """``- n_max=3, n_min=0, p_min=0.00``; of several ways to draft the longest counts."""
+        self.process.learn(at, draft_max=max(int(m["tokens"]), self.process.setup.draft_max or 0))
+
+    @own
+    def unsupported(self, m: re.Match[bytes], at: At) -> None:
+        """``cache_reuse is not supported by this context, it will be disabled``."""
+        what, whom = m["what"].decode(), m["whom"].decode()
+        self.process.announce(at, "fallback", f"{what} switched off: not supported by {whom}")
 
     # --- the model
 
+    @own
     def loading(self, m: re.Match[bytes], at: At) -> None:
         """``srv load_model: loading model '/models/x.gguf'``."""
-        self._learn_model(at, model=text(m["path"]))
+        self._learn_path(at, text(m["path"]))
 
+    def _learn_path(self, at: At, path: str | None) -> None:
+        self._learn_model(at, model=path, os=system_of_path(path))
+
+    @own
     def loaded(self, m: re.Match[bytes], at: At) -> None:
         """``llama_model_loader: loaded meta data with ... from /models/x.gguf (version ...``."""
         if self._draft:
             return
         self._contexts = 0
-        self.process.forget("kv_bytes", "kv_bytes_per_token", "cpu_weights_bytes", "gpu_weights_bytes")
-        self.process.learn(at, model=text(m["path"]))
+        self._compute_bytes.clear()
+        self.process.forget(*_MEASURED)
+        self._learn_path(at, text(m["path"]))
 
+    @own
     def loading_draft(self, m: re.Match[bytes], at: At) -> None:
         """The models and contexts that follow draft for the one before."""
         self._draft = True
         self.process.learn(at, speculative="draft")
 
+    @own
     def meta(self, m: re.Match[bytes], at: At) -> None:
         """``print_info: n_layer = 30`` and its kin."""
         key, value = m["key"], m["value"].strip()
@@ -126,21 +161,31 @@ class HeaderReader(Reader):
         elif key == b"general.name" and self.process.setup.model is None:
             self._learn_model(at, model=text(value))
 
+    @own
     def offloaded(self, m: re.Match[bytes], at: At) -> None:
         """``offloaded 22/33 layers to GPU``."""
         self._learn_model(at, layers_offloaded=int(m["done"]), layers_offloadable=int(m["all"]))
 
+    @own
+    def tensors(self, m: re.Match[bytes], at: At) -> None:
+        """``loading model tensors, this can take a while... (mmap = true)``, later ``(load_mode = mmap)``."""
+        self._learn_model(at, mmap=m["mode"] in _MAPPED)
+
+    @own
     def weights(self, m: re.Match[bytes], at: At) -> None:
         """``CUDA0 model buffer size = 4403.49 MiB``, one line for each buffer."""
         size = size_bytes(m["size"]) or 0
         setup = self.process.setup
-        if m["where"].startswith(_HOST_BUFFERS) or m["where"].endswith(b"_Host"):
+        if m["where"].endswith(b"_Mapped"):
+            self._learn_model(at, mmap=True)
+        if on_host(m["where"]):
             self._learn_model(at, cpu_weights_bytes=(setup.cpu_weights_bytes or 0) + size)
         else:
             self._learn_model(at, gpu_weights_bytes=(setup.gpu_weights_bytes or 0) + size)
 
     # --- its context
 
+    @own
     def context(self, m: re.Match[bytes], at: At) -> None:
         """``llama_context: n_ctx = 4096`` and its kin; `n_seq_max` comes first where there is one."""
         key, value = m["key"], m["value"]
@@ -153,6 +198,7 @@ class HeaderReader(Reader):
         elif name := _CONTEXT_COUNTS.get(key):
             self._learn_model(at, **{name: _count(value)})
 
+    @own
     def kv(self, m: re.Match[bytes], at: At) -> None:
         """``llama_kv_cache: size = 180.00 MiB ( 8192 cells, 30 layers, 1/1 seqs), K (f16): ...``.
 
@@ -161,7 +207,7 @@ class HeaderReader(Reader):
         """
         size = size_bytes(m["size"])
         tokens = int(m["cells"]) * int(m["streams"] or 1)
-        if size is None or not tokens or self._draft or self._contexts > 1:
+        if size is None or not tokens or self._of_draft:
             return
         earlier = self.process.setup.kv_bytes
         if earlier is None:
@@ -170,6 +216,7 @@ class HeaderReader(Reader):
             self.process.forget("kv_bytes_per_token")
         self.process.learn(at, kv_bytes=size + (earlier or 0), **_kv_types(m["types"]))
 
+    @own
     def old_kv(self, m: re.Match[bytes], at: At) -> None:
         """``llama_new_context_with_model: KV self size = 512.00 MiB, K (f16): ...`` (until b5558)."""
         size, cells = size_bytes(m["size"]), self.process.setup.context_total
@@ -180,60 +227,26 @@ class HeaderReader(Reader):
             **_kv_types(m["types"]),
         )
 
+    @own
+    def compute(self, m: re.Match[bytes], at: At) -> None:
+        """``CUDA0 compute buffer size = 258.50 MiB``; reserved again, a buffer replaces the one before."""
+        if not on_host(m["where"]) and not self._of_draft:
+            self._compute_bytes[m["where"]] = size_bytes(m["size"]) or 0
+            self.process.learn(at, compute_bytes=sum(self._compute_bytes.values()))
+
+    @own
     def flash(self, m: re.Match[bytes], at: At) -> None:
-        """``Flash Attention was auto, set to enabled``."""
-        self._learn_model(at, flash_attention=m["state"] == b"enabled")
-
-    # --- devices
-
-    def cuda_found(self, m: re.Match[bytes], at: At) -> None:
-        """``ggml_cuda_init: found 1 CUDA devices:`` comes once in a process, before it loads a model."""
-        if self.process.setup.is_empty or self.process.setup.model is not None:
-            self.process.start(at)
-
-    def cuda(self, m: re.Match[bytes], at: At) -> None:
-        """``Device 0: NVIDIA GeForce RTX 4090, compute capability 8.9, VMM: yes, VRAM: 24080 MiB``."""
-        self._device(m, at, "ROCm" if m["kind"] == b"gfx" else "CUDA")
-
-    def vulkan(self, m: re.Match[bytes], at: At) -> None:
-        """``ggml_vulkan: 0 = AMD Radeon RX 7900 XT (RADV NAVI31) (radv) | uma: 0 | ...``."""
-        self._device(m, at, "Vulkan")
-
-    def metal(self, m: re.Match[bytes], at: At) -> None:
-        """``ggml_metal_init: found device: Apple M3 Pro``."""
-        self._device(m, at, "Metal")
-
-    def using(self, m: re.Match[bytes], at: At) -> None:
-        """``using device CUDA0 (NVIDIA GeForce RTX 4090) - 23000 MiB free``."""
-        self._device(m, at, m["backend"].decode())
-
-    def device(self, m: re.Match[bytes], at: At) -> None:
-        """``- CUDA0 : NVIDIA GeForce RTX 4090 (24080 MiB, 23000 MiB free)`` in device_info."""
-        self._device(m, at, m["backend"].decode())
-
-    def _device(self, m: re.Match[bytes], at: At, backend: str) -> None:
-        """Name a device once, whichever lines tell of it."""
-        found = m.groupdict()
-        backend = "Metal" if backend == "MTL" else backend
-        key = backend, int(found.get("index") or 0)
-        memory_bytes = None if found.get("mib") is None else int(found["mib"]) << 20
-        if known := self._devices.get(key):
-            known.memory_bytes = known.memory_bytes or memory_bytes
-            return
-        name = m["name"].decode("utf-8", "replace").strip()
-        self._devices[key] = Device(name=name, backend=backend, memory_bytes=memory_bytes)
-        self.process.learn(at, devices=list(self._devices.values()))
+        """``Flash Attention was auto, set to enabled``; ``not supported, set to disabled``."""
+        enabled = m["state"] == b"enabled"
+        self._learn_model(at, flash_attention=enabled)
+        if m["asked"] and not enabled and not self._of_draft:
+            self.process.announce(at, "fallback", "flash attention switched off: not supported here")
 
 
-_BEGINNINGS = {"started", "cuda_found"}
-"""Lines that may be of the next process, which may have no clock."""
+_MEASURED = ("kv_bytes", "kv_bytes_per_token", "cpu_weights_bytes", "gpu_weights_bytes", "compute_bytes")
+"""Sums over lines, which start over with each load."""
 
-for _name in {line.name for line in LINES} - _BEGINNINGS:
-    setattr(HeaderReader, _name, _own(getattr(HeaderReader, _name)))
-
-_HOST_BUFFERS = (b"CPU", b"AMX", b"BLAS")
-"""Weights in the machine's own memory; so are those in buffers that a GPU can also read (`CUDA_Host`)."""
-
+_MAPPED = (b"true", b"mmap", b"mmap+mlock")
 _META_COUNTS = {
     b"n_layer": "layers",
     b"n_layer_all": "layers",

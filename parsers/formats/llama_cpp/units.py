@@ -1,4 +1,4 @@
-"""llama.cpp's clock and its sizes, as it prints them."""
+"""llama.cpp's clock, its sizes and its buffers, as it prints them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import re
 
 _SIZE = re.compile(rb"(?<![\d.])(\d+(?:\.\d+)?) (B|KiB|MiB|GiB|MB|GB)")
 _UNIT = {b"B": 1, b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30, b"MB": 1 << 20, b"GB": 1 << 30}
+
+_HOST_BUFFERS = (b"CPU", b"AMX", b"BLAS")
+
+
+def on_host(buffer: bytes) -> bool:
+    """True for a buffer in the machine's own memory; a GPU may also be able to read it (`CUDA_Host`)."""
+    return buffer.startswith(_HOST_BUFFERS) or buffer.endswith(b"_Host")
 
 
 def size_bytes(printed: bytes) -> int | None:

@@ -6,6 +6,7 @@
   same lines behind `print_timings:` until b2258.
 - `prefixed.py`: since b9230 every timing line carries its slot and task.
 - `body.py`: answers with a `timings` object, as clients log them; `pretty.py`: printed over many lines.
+- `cache.py`: caches, the choice of a slot, images; `models.py`: loads by a router, and of a server that woke.
 - `lanes.py`: the servers that a host runs side by side; `own.py`: what the server says of itself;
   `failures.py`: why it could not load a model.
 - `task.py`: one task and the request it makes; `tasks.py`: the open ones; `reader.py`: line by line.
@@ -14,7 +15,17 @@
 from __future__ import annotations
 
 from parsers.formats.base import Format
-from parsers.formats.llama_server import bare, body, failures, keyvalue, lifecycle, prefixed, pretty
+from parsers.formats.llama_server import (
+    bare,
+    body,
+    cache,
+    failures,
+    keyvalue,
+    lifecycle,
+    models,
+    prefixed,
+    pretty,
+)
 from parsers.formats.llama_server.reader import ServerReader
 
 FORMAT = Format(
@@ -33,6 +44,8 @@ FORMAT = Format(
     lines=(
         *prefixed.LINES,
         *lifecycle.LINES,
+        *cache.LINES,
+        *models.LINES,
         *failures.LINES,
         *bare.LINES,
         *keyvalue.LINES,

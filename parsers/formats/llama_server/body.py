@@ -136,11 +136,14 @@ def _finish_reason(body: dict[str, Any]) -> str | None:
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         return text(choices[0], "finish_reason")
-    return _STOP_TYPES.get(text(body, "stop_type") or "")
+    if (stop_type := text(body, "stop_type")) is not None:
+        return _STOP_TYPES.get(stop_type)
+    return next((reason for said, reason in _STOPPED.items() if body.get(said) is True), None)
 
 
 _STOP_TYPES = {"eos": "stop", "word": "stop", "limit": "length"}
-"""What `/completion` calls the ends of an answer."""
+_STOPPED = {"stopped_limit": "length", "stopped_eos": "stop", "stopped_word": "stop"}
+"""What `/completion` calls the ends of an answer, and what it called them before."""
 
 
 def _created(body: dict[str, Any]) -> datetime | None:

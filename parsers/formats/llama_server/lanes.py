@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import Process
+    from parsers.formats.llama_server.task import Task
 
 _MAX_LANES = 8
 
@@ -48,6 +49,11 @@ class Lanes:
     def numbered(self, number: int) -> Tasks:
         """The server that has a task of this number open."""
         return next((tasks for tasks in self.all if tasks.numbered(number) is not None), self.all[0])
+
+    def reading(self) -> Task | None:
+        """The task whose prompt is being read; ``None`` where it may be one of several."""
+        reading = [task for tasks in self.all for task in tasks.reading()]
+        return reading[0] if len(reading) == 1 else None
 
     def settle(self) -> None:
         """Nothing was said for a while: what only waited for lines of its own is over."""

@@ -53,6 +53,7 @@ LINES = (
         b" | slot context shift",
         SLOT + rb"slot context shift, .*n_discard = (?P<discarded>\d+)",
     ),
+    line("stopped", b" | stopped by ", SLOT + rb"stopped by (?P<why>EOS|limit\b)"),
     line("started", b" llama_server: initializing", HEAD + rb"srv +llama_server: initializing"),
     line(
         "cancelled",  # `cancel_tasks` until about b7050, `stop` since

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from parsers.formats.llama_cpp import clock_ms
 from parsers.formats.llama_server.body import Bodies
+from parsers.formats.llama_server.cache import CacheLines
 from parsers.formats.llama_server.keyvalue import timed
 from parsers.formats.llama_server.lanes import Lanes
-from parsers.formats.llama_server.own import OwnLines
+from parsers.formats.llama_server.models import ModelLines
 from parsers.formats.llama_server.task import ENGINE, Task
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _of_task(
     return found
 
 
-class ServerReader(OwnLines):
+class ServerReader(CacheLines, ModelLines):
     """One method for each line; the tasks they are about; the one block of bare lines that may be open."""
 
     def __init__(self, process: Process) -> None:
@@ -62,6 +63,7 @@ class ServerReader(OwnLines):
         self._tasks = self._lanes.having(slot, number, line, m)
         self._tasks.settle(slot, number)
         self._block = None
+        self._full = False
         task = self._tasks.find(slot, number)
         if task is None:
             self._see_clock(m, at)
@@ -80,6 +82,9 @@ class ServerReader(OwnLines):
             self.process.restart(at)
             self._see_clock(m, at)
         self._block = None
+        self._full = False
+        self._tell_wake(m["clock"])
+        self._tell_miss(slot, number)
         self._tasks = self._lanes.free(slot)
         self._tasks.launch(
             Task(slot, number, at, True, now_ms, last_clock=m["clock"], started_at=timed(m, at).time)
@@ -116,6 +121,18 @@ class ServerReader(OwnLines):
         task.shifted = True
         dropped = int(m["discarded"])
         self._event(task, at, "context_shift", f"{dropped} tokens dropped", float(dropped))
+
+    def media(self, m: re.Match[bytes], at: At) -> None:
+        """``image slice encoded in 312 ms``: of the one task whose prompt is being read, if there is one."""
+        if self._own(m, at):
+            task, what = self._lanes.reading(), (m["what"] or b"image").decode()
+            number, slot = (task.task, task.slot) if task else (None, None)
+            self._tasks.tell(at, "media", f"{what} encoded", number, slot, float(m["ms"]))
+
+    @_of_task
+    def stopped(self, task: Task, m: re.Match[bytes], at: At) -> None:
+        """``stopped by EOS``, ``stopped by limit, n_gen = 12, n_predict = 12`` (with `-v`)."""
+        task.finish_reason = "stop" if m["why"] == b"EOS" else "length"
 
     @_of_task
     def released(self, task: Task, m: re.Match[bytes], at: At) -> None:
@@ -259,6 +276,7 @@ class ServerReader(OwnLines):
             setup.engine = self.process.name_of(ENGINE)
         self._bodies.close()
         self._lanes.close()
+        self._tell_loads()
         self._forget()
 
     def _event(self, task: Task, at: At, kind: str, detail: str, value: float | None = None) -> None:

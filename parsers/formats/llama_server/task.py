@@ -45,6 +45,7 @@ class Task:
     accepted: int | None = None
     context: int | None = None
     truncated: bool | None = None
+    finish_reason: str | None = None
     counts_drafts: bool = False
     shifted: bool = False
     cancelled: bool = False
@@ -149,6 +150,7 @@ class Task:
             started_at=self.started_at,
             finished_at=self.finished_at,
             context_tokens=self.context,
+            finish_reason=self.finish_reason,
             truncated=self.truncated,
             first_line=self.at.number,
             offset=self.at.offset,

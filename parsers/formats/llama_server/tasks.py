@@ -100,6 +100,14 @@ class Tasks:
         """The open task of that number, whatever its slot."""
         return next((task for task in self._open.values() if task.task == number), None)
 
+    def reading(self) -> list[Task]:
+        """The open tasks that have no timing yet: their prompts may be being read."""
+        return [
+            task
+            for task in self._open.values()
+            if not (task.timed or task.released or task.cancelled or task.failed)
+        ]
+
     # --- endings
 
     def total(self, task: Task, total_ms: float, at: At) -> None:

@@ -5,9 +5,10 @@
 - `prompts.py`: what was cut or cached.
 - `clock.py`: when a line was printed.
 - `models.py`: which models are loaded, and what each load cost whom.
+- `machine.py`: devices, and the memory of a model; `unloads.py`: why one is unloaded.
 - `access.py`: gin's access lines, and which task of the llama-server inside they are about.
 - `bodies.py`: answers, as clients print them.
-- `reader.py`: joins them to requests.
+- `host.py`: takes all lines but those about requests; `reader.py`: joins the rest to requests.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ FORMAT = Format(
     identify=(
         b"[GIN] ",
         b'msg="Listening on ',
+        b'msg="server config" env=',
+        b"INFO server config env=",
         b": Listening on ",
         b'"starting llama-server" cmd=',
         b'"starting runner" cmd=',

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from parsers.formats.systems import system_of_path
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -21,8 +23,14 @@ _COUNTS = {
     "-b": "batch",
     "--batch-size": "batch",
     "-ub": "ubatch",
+    "--ubatch-size": "ubatch",
     "-t": "threads",
     "--threads": "threads",
+    "-tb": "threads_batch",
+    "--threads-batch": "threads_batch",
+    "--ctx-checkpoints": "checkpoints",
+    "--draft-max": "draft_max",
+    "--spec-draft-n-max": "draft_max",
 }
 _WORDS = {
     "--cache-type-k": ("kv_type_k",),
@@ -44,6 +52,7 @@ class Server:
         logs_requests: whether its own lines tell of each request; ``None`` where that depends (until 0.3).
         embedding: true when it serves embeddings only; ``None`` where the start does not say.
         facts: setup facts of its command line.
+        estimate: those that Ollama estimated before it was started, and where.
         gpu_layers: layers asked to be on the GPU.
         load_ms: how long it took to answer its first health check.
         run: the setup that its lines fill, once its start is over.
@@ -56,6 +65,7 @@ class Server:
         self.logs_requests: bool | None = False
         self.embedding: bool | None = None
         self.facts: dict[str, int | bool | str] = {}
+        self.estimate: tuple[str, dict[str, int | None]] = ("", {})
         self.gpu_layers: int | None = None
         self.load_ms: float | None = None
         self.run: Run | None = None
@@ -74,6 +84,14 @@ class Server:
                 self.gpu_layers = int(value)
             elif flag == "--flash-attn":
                 self._flash(value or "on")
+            elif flag == "--no-mmap":
+                self.facts["mmap"] = False
+            elif flag == "--load-mode" and value != "auto":
+                self.facts["mmap"] = value.startswith("mmap")
+            elif flag == "--cache-ram" and _COUNT.fullmatch(value):
+                self.facts["host_cache_bytes"] = int(value) << 20
+        if system := system_of_path(text) or (model and system_of_path(model[1])):
+            self.facts["os"] = system
         self.embedding = " --embedding" in text
         self._share_context()
 
@@ -84,6 +102,8 @@ class Server:
         if found["kv"]:
             kind = found["kv"].decode()
             self.facts.update(kv_type_k=kind, kv_type_v=kind)
+        if found["mmap"]:
+            self.facts["mmap"] = found["mmap"] == b"true"
         self.gpu_layers = int(found["layers"] or 0)
         self._flash(found["flash"].decode().lower())
         self._share_context()

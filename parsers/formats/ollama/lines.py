@@ -11,7 +11,7 @@ def _slog(name: str, word: bytes, rest: bytes) -> Line:
 
 
 def _plain(name: str, word: bytes, rest: bytes) -> Line:
-    """A line of the time before slog (until 0.1.20): date, clock and source file."""
+    """A line without slog's keys, as all were until 0.1.20: date, clock and source file."""
     return line(name, b".go:", rb"(?P<time>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) \w+\.go:\d+: " + rest, word)
 
 
@@ -26,6 +26,9 @@ LINES = (
         rb' *\S+ \| *POST +"(?P<route>/api/(?:generate|chat|embed|embeddings)'
         rb'|/v1/(?:chat/completions|completions|responses|messages|embeddings))(?:\?[^"]*)?"',
     ),
+    _slog("config", b"server config", rb'"server config" env="map\[(?P<env>.*)\]"'),
+    _plain("config", b"server config", rb'INFO server config env="map\[(?P<env>.*)\]"'),  # until 0.5
+    _slog("compute", b"inference compute", rb'"inference compute" (?P<fields>.*)'),
     _slog("listening", b"Listening on ", b'"' + _LISTENING + b'"'),
     _plain("listening", b"Listening on ", _LISTENING),
     _plain("starting_plain", b"starting llama runner", rb"starting llama runner$"),
@@ -38,8 +41,20 @@ LINES = (
         b"Operation:commit",
         rb'load request="\{Operation:commit .*?Parallel:(?P<parallel>\d{1,12}) BatchSize:(?P<batch>\d{1,12})'
         rb" FlashAttention:(?P<flash>\w+) KvSize:(?P<context>\d{1,12}) KvCacheType:(?P<kv>\w*)"
-        rb" NumThreads:(?P<threads>\d{1,12}) GPULayers:(?P<layers>\d{0,6})\[",
+        rb" NumThreads:(?P<threads>\d{1,12}) GPULayers:(?P<layers>\d{0,6})\["
+        rb"(?:.* UseMmap:(?P<mmap>true|false))?",
     ),
+    _slog(
+        "estimated", b"layers.requested=", rb'(?:offload|"offload to \w+") (?P<fields>.*layers\.requested=.*)'
+    ),
+    _slog(
+        "took",
+        b' size="',
+        rb'"(?P<what>model weights|kv cache|compute graph)" (?:device|buffer|backend)=(?P<device>\w+)'
+        rb'(?: buffer_type=\w+)? size="(?P<size>[\d.]+ \w+)"',
+    ),
+    _slog("took_all", b"total memory", rb'"total memory" size='),
+    _slog("output_on_cpu", b"output layer to CPU", rb'"offloading output layer to CPU"'),
     _slog("offloaded", b" layers to GPU", rb'"offloaded (?P<done>\d{1,6})/(?P<all>\d{1,6}) layers to GPU"'),
     _slog("started", b" started in ", b'"' + _STARTED + b'"'),
     _plain("started", b" started in ", _STARTED),
@@ -48,6 +63,19 @@ LINES = (
     _slog("load_failed", b"Load failed", rb'"Load failed"'),
     _slog("load_failed", b"error loading llama server", rb'"error loading llama server"'),
     _slog("died", b" terminated", rb'"llama(?:-server| runner) terminated" error='),
+    _slog(
+        "expires",
+        b" expir",
+        rb'"(?P<said>timer expired, expiring to unload'
+        rb"|runner with zero duration has gone idle, expiring to unload"
+        rb'|resetting model to expire immediately to make room)" (?P<runner>.*)',
+    ),
+    _slog(
+        "evicts",
+        b", evicting",
+        rb'"(?:model requires more (?:\w+ )?memory than is currently available, evicting a model to make'
+        rb" space|llama-server model predicted to exceed available memory, evicting)\"",
+    ),
     _slog("stopping", b"stopping ", rb'"stopping (?:llama[- ]server|mlx runner subprocess)"'),
     _slog(
         "prompt_cut",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from parsers.formats.base import At
 from parsers.formats.ollama.access import Run
 from parsers.formats.ollama.launch import Server, blob_name, short_model
+from parsers.formats.ollama.machine import Machine, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +35,12 @@ class Models:
 
     Args:
         process: whose setup the newest model's lines fill.
-        tell: emits `model_load` events.
+        tell: emits events.
         restart: begins a new setup; true where what runs so far may go on beside it.
+
+    Attributes:
+        machine: what they all run on.
+        starting: the one that has not answered yet.
     """
 
     def __init__(self, process: Process, tell: Tell, restart: Callable[[At, bool], None]) -> None:
@@ -47,13 +52,20 @@ class Models:
         self._alive: list[Server] = []
         self._newest: Server | None = None
         self._unclaimed: Server | None = None
+        self._estimate: tuple[str, dict[str, int | None]] = ("", {})
+        self.machine = Machine()
         self.starting: Server | None = None
 
     def ollama_starts(self, at: At, version: str) -> None:
         """Nothing is loaded any more."""
         self._end_run(at, beside=False)
         self._alive.clear()
+        self.machine.started()
         self._version = version
+
+    def estimated(self, printed: bytes, at: At) -> None:
+        """Before a model is started: what Ollama expects it to need."""
+        self._estimate = f"log line {at.number} (Ollama's estimate)", estimate(printed)
 
     def begin(self, at: At, *, alone: bool = False) -> Server:
         """A model's process starts at this line; ``alone`` where Ollama can't have two."""
@@ -61,6 +73,7 @@ class Models:
         if alone:
             self._alive.clear()
         self.starting = Server(None, at.number, at.time)
+        self.starting.estimate, self._estimate = self._estimate, ("", {})
         return self.starting
 
     def _end_run(self, at: At, *, beside: bool) -> None:
@@ -85,6 +98,8 @@ class Models:
             run = self._adopt(server)
             at = At(server.line, 0, server.started_at, b"")
             self._tell(at, "model_load", server.detail() or "settings not logged", server.load_ms, run)
+            if (alone := self.machine.take_alone()) is not None:
+                self._tell(alone, "fallback", "no GPU found: models run on the CPU", None, run)
 
     def _adopt(self, server: Server) -> Run:
         """The setup of now is this server's; add what only its command line says, and its name.
@@ -102,7 +117,9 @@ class Models:
         setup.engine_version = None
         setup.origin.pop("engine_version", None)
         setup.learn(origin, model=name, engine_version=self._version)
-        setup.learn(origin, **{k: v for k, v in server.facts.items() if getattr(setup, k) is None})
+        for source, facts in ((origin, server.facts), server.estimate):
+            setup.learn(source, **{k: v for k, v in facts.items() if getattr(setup, k) is None})
+        self.machine.teach(setup)
         return server.run
 
     def named(self, at: At, model: str) -> None:

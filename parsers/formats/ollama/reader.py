@@ -10,151 +10,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Process, Reader
 from parsers.formats.ollama.access import Access, Pairing, Run, busy_ms, read_access
 from parsers.formats.ollama.bodies import Bodies
-from parsers.formats.ollama.clock import Clock
-from parsers.formats.ollama.launch import short_model
-from parsers.formats.ollama.models import Models
+from parsers.formats.ollama.host import ENGINE, INSIDE, HostLines
 from parsers.formats.ollama.prompts import Prompts
 from parsers.records import Event, Request
 
 if TYPE_CHECKING:
     import re
 
-    from parsers.records import Row
+    from parsers.formats.base import At, Process
 
-_ENGINE = "ollama"
-_INSIDE = frozenset({"llama-server", "llama-cli"})
 _OK = 200
 _CLIENT_GONE = 499
 _SERVER_ERROR = 500
 
 
-class OllamaReader(Reader):
+class OllamaReader(HostLines):
     """Loads, access lines, and the tasks of the llama-server that Ollama runs."""
 
-    engine = _ENGINE
-
     def __init__(self, process: Process) -> None:
-        super().__init__(process)
-        self._hook()
+        super().__init__(process, self._take, self._take_event)
         counts = process.counts
         self._pairings = {
             kind: Pairing(self._finish, lambda: counts.aborted_requests + counts.failed_requests)
             for kind in ("generation", "embedding")
         }
         self._bodies = Bodies(lambda row: self._emit(row, self._here()))
-        self._models = Models(process, self._tell, self._restart)
-        self._clock = Clock()
-        self._server_log = False
-        self._load_failed = False
-        self._closed_run: int | None = None
         self._prompts = Prompts()
-
-    # --- clock, and the way out
-
-    def _hook(self) -> None:
-        process = self.process
-        process.hosted, process.on_request, process.on_event = _INSIDE, self._take, self._take_event
-
-    def _is_server(self) -> None:
-        """This is Ollama's own log; its end, if there was one, is past."""
-        self._server_log, self._closed_run = True, None
-        if self.process.host is None:
-            self.process.host, self.process.clocked = _ENGINE, False
-            self._hook()
-
-    def _at(self, m: re.Match[bytes], at: At) -> At:
-        """The place of one of Ollama's own lines, with its own clock."""
-        self._is_server()
-        return self._clock.read(m, at)
-
-    def _restart(self, at: At, beside: bool) -> None:
-        self.process.restart(at, beside=beside)
-        self._closed_run = None
-
-    def _here(self) -> Run:
-        return Run(self.process.setup, self.process.run)
-
-    def _emit(self, row: Row, run: Run) -> None:
-        """Let a row out under the setup of the model that it is about."""
-        process, now = self.process, self.process.setup
-        process.setup, row.run = run
-        process.release(row)
-        process.setup = now
-
-    def _tell(
-        self, at: At, kind: str, detail: str, value: float | None = None, run: Run | None = None
-    ) -> None:
-        event = Event(line=at.number, engine=_ENGINE, time=at.time, kind=kind, detail=detail, value=value)
-        self._emit(event, run or self._here())
-
-    # --- loading and unloading
-
-    def listening(self, m: re.Match[bytes], at: At) -> None:
-        """Ollama itself starts; whatever ran before is gone, and if nothing said so, it was not Ollama's."""
-        if self.process.host is None:
-            self.process.restart(at)
-        self._models.ollama_starts(self._at(m, at), m["version"].decode("utf-8", "replace"))
-
-    def starting_server(self, m: re.Match[bytes], at: At) -> None:
-        """``starting llama-server`` (0.30 and newer)."""
-        server = self._models.begin(self._at(m, at))
-        server.learn_command(m["cmd"])
-        server.logs_requests = True
-
-    def starting_runner(self, m: re.Match[bytes], at: At) -> None:
-        """``starting llama server``, later ``starting runner`` (until 0.24)."""
-        server = self._models.begin(self._at(m, at))
-        server.learn_command(m["cmd"])
-        server.logs_requests = False if b" runner " in m["cmd"] else None
-        server.embedding = None
-
-    def starting_plain(self, m: re.Match[bytes], at: At) -> None:
-        """The first runners (until 0.1.14); what they print tells of requests, or nothing does."""
-        self._models.begin(self._at(m, at), alone=True).logs_requests = None
-
-    def starting_mlx(self, m: re.Match[bytes], at: At) -> None:
-        """MLX models run in a process of their own, which logs no requests."""
-        self._models.begin(self._at(m, at)).model = short_model(m["model"].decode("utf-8", "replace"))
-
-    def load_request(self, m: re.Match[bytes], at: At) -> None:
-        """The Go engines' settings; the last one before the start counts."""
-        self._at(m, at)
-        if (server := self._models.starting) is not None:
-            server.learn_request(m.groupdict())
-
-    def offloaded(self, m: re.Match[bytes], at: At) -> None:
-        """``offloaded 22/33 layers to GPU`` of the Go engine."""
-        self.process.learn(self._at(m, at), layers_offloaded=int(m["done"]), layers_offloadable=int(m["all"]))
-
-    def started(self, m: re.Match[bytes], at: At) -> None:
-        """``llama-server started in 9.37 seconds``."""
-        self._models.started(self._at(m, at), round(float(m["seconds"]) * 1000, 3))
-
-    def named(self, m: re.Match[bytes], at: At) -> None:
-        """``template selection`` names the model that was just loaded."""
-        self._models.named(self._at(m, at), m["model"].decode("utf-8", "replace"))
-
-    def loaded(self, m: re.Match[bytes], at: At) -> None:
-        """How many models are loaded now."""
-        self._models.count(self._at(m, at), int(m["count"]))
-
-    def load_failed(self, m: re.Match[bytes], at: At) -> None:
-        """The model could not be loaded."""
-        at = self._at(m, at)
-        self._load_failed = True
-        self._models.failed()
-        self._tell(at, "error", "the model could not be loaded")
-
-    def died(self, m: re.Match[bytes], at: At) -> None:
-        """A model's process ended by itself."""
-        self._tell(self._at(m, at), "error", "the model's process ended unexpectedly")
-
-    def stopping(self, m: re.Match[bytes], at: At) -> None:
-        """A model is unloaded (told at the debug level only)."""
-        self._tell(self._at(m, at), "model_unload", "the model was unloaded")
 
     # --- the prompt
 
@@ -223,7 +106,7 @@ class OllamaReader(Reader):
     def _from_access(self, access: Access) -> None:
         """The access line is all there is."""
         row = Request(
-            line=access.at.number, engine=_ENGINE, first_line=access.at.number, offset=access.at.offset
+            line=access.at.number, engine=ENGINE, first_line=access.at.number, offset=access.at.offset
         )
         if access.embeds:
             row.kind = "embedding"
@@ -237,11 +120,11 @@ class OllamaReader(Reader):
 
     def _take_event(self, event: Event) -> None:
         """What a llama-server inside tells of its prompts is under the run of the requests it is about."""
-        self._emit(event, self._run_of("generation") if event.engine in _INSIDE else self._here())
+        self._emit(event, self._run_of("generation") if event.engine in INSIDE else self._here())
 
     def _take(self, row: Request) -> None:
         """A request of the llama-server inside; its access line may come a moment later, or has come."""
-        if row.engine not in _INSIDE:
+        if row.engine not in INSIDE:
             self.process.release(row)
             return
         self._models.answered(row.first_line)

@@ -35,6 +35,7 @@ DECODE = line(
 )
 
 _FIELD = re.compile(rb"(?:^|, )(#?[a-z][\w /()-]*): (-?\d+(?:\.\d+)?)(%?)(?=[, \r]|$)")
+_GRAPH = re.compile(rb"\bcuda graph: (True|False)")
 _TICK_MS = 1_000.0
 _FEWEST_TICKS = 5
 _SETTLED_CHUNKS = 3
@@ -43,6 +44,12 @@ _SETTLED_CHUNKS = 3
 def fields(m: re.Match[bytes]) -> dict[bytes, bytes]:
     """The ``key: number`` pairs of a batch line, whichever of the optional ones it has."""
     return {key: value for key, value, _ in _FIELD.findall(m["fields"])}
+
+
+def graph_used(m: re.Match[bytes]) -> bool | None:
+    """Whether a batch line says that it ran as a CUDA graph; a batch too big for the graphs does not."""
+    said = _GRAPH.search(m["fields"])
+    return None if said is None else said[1] == b"True"
 
 
 @dataclass(slots=True)

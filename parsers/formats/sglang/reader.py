@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from parsers.formats.base import At, Process, Reader, integer, line
 from parsers.formats.sglang import requests, setup
-from parsers.formats.sglang.batches import DECODE, PREFILL, Batches, fields
+from parsers.formats.sglang.batches import DECODE, PREFILL, Batches, fields, graph_used
 from parsers.formats.sglang.record import HEAD, Rank, rank, timed
 
 if TYPE_CHECKING:
@@ -56,10 +56,12 @@ LINES = (
     line("failed", b' HTTP/1.1" 5', _FAILED),
     setup.ARGUMENTS,
     setup.SIZES,
+    setup.KV_ALLOCATED,
 )
 
 _REMEMBERED = 1024
 _HELD = 256
+_FEWEST_GRAPHS = 5
 
 
 class SglangReader(Reader):
@@ -75,7 +77,9 @@ class SglangReader(Reader):
         self._served = False
         self._logs_requests = False
         self._mixes = False
+        self._in_one_process = False
         self._chunk_tokens: int | None = None
+        self._graphs: Counter[bool] = Counter()
         self._replicas: dict[int, Batches] = {}
         self._leads: dict[int, tuple[int, ...]] = {}
         self._unsure: dict[int, Interval] = {}
@@ -93,7 +97,16 @@ class SglangReader(Reader):
     def decode(self, m: re.Match[bytes], at: At) -> None:
         """``Decode batch. #running-req: 2, #token: 1500, ...``, every 40 steps."""
         if self._leading(source := rank(m)):
+            self._graph(graph_used(m), at)
             self._batch(source, self._batches(source).decode(fields(m), timed(m, at)))
+
+    def _graph(self, used: bool | None, at: At) -> None:
+        """Decoding is eager where most decode lines say that they ran without a graph."""
+        if used is not None:
+            self._graphs[used] += 1
+            eager = self._graphs[False] > self._graphs[True]
+            if self._graphs.total() >= _FEWEST_GRAPHS and self.process.setup.eager is not eager:
+                self.process.learn(at, eager=eager)
 
     def _batches(self, source: Rank) -> Batches:
         return self._replicas.setdefault(source.replica, Batches(self._chunk_tokens, self._mixes))
@@ -204,6 +217,7 @@ class SglangReader(Reader):
         if self._served:
             self.process.restart(at)
         self._mixes = setup.mixes(m["arguments"])
+        self._in_one_process = setup.in_one_process(m["arguments"])
         self.process.learn(at, engine=_ENGINE, **setup.facts(m["arguments"]))
 
     def sizes(self, m: re.Match[bytes], at: At) -> None:
@@ -216,8 +230,14 @@ class SglangReader(Reader):
             engine=_ENGINE,
             context=integer(m["context"]),
             context_total=min(known, total) if known and total else total,
+            chunk_tokens=self._chunk_tokens,
             max_running=integer(m["running"]),
         )
+
+    def kv_allocated(self, m: re.Match[bytes], at: At) -> None:
+        """``KV Cache is allocated. #tokens: 367404, K size: 8.23 GB, V size: 8.23 GB``."""
+        if self._in_one_process:
+            self.process.learn(at, engine=_ENGINE, kv_bytes=setup.kv_bytes(m))
 
     # --- the way out
 

@@ -12,7 +12,7 @@ from parsers.formats.base import At, Process, Reader, integer, line, number
 from parsers.formats.vllm import setup
 from parsers.formats.vllm.iterations import ITERATION, iteration
 from parsers.formats.vllm.record import NEEDLE, RECORD, Clock, records
-from parsers.formats.vllm.requests import ABORTED, HTTP, PREEMPTED, Aborts
+from parsers.formats.vllm.requests import ABORTED, EXCEEDED, HTTP, PREEMPTED, Aborts, exceeding
 from parsers.formats.vllm.stats import ADDED, BARE_STATS, STATS, Cadence, count, fields, phase, share, window
 
 if TYPE_CHECKING:
@@ -39,11 +39,12 @@ _MESSAGES = (
     ITERATION,
     *ABORTED,
     PREEMPTED,
+    EXCEEDED,
     *setup.VERSION,
     setup.CONFIG,
     *setup.ARGUMENTS,
     *setup.WEIGHTS,
-    setup.KV_SIZE,
+    *setup.FACTS,
 )
 LINES = (line("records", NEEDLE, RECORD), BARE_STATS, *HTTP)
 
@@ -149,6 +150,13 @@ class VllmReader(Reader):
         request_id = m["id"].decode("utf-8", "replace")
         self._event(at, "preempted", detail, value=float(new), request_id=request_id)
 
+    def exceeded(self, m: re.Match[bytes], at: At) -> None:
+        """``This model's maximum context length is 2048 tokens. However, you requested 2054 tokens ...``."""
+        tokens, context = exceeding(m)
+        least = "at least " if m["least"] else ""
+        detail = f"{least}{tokens} tokens exceed the context of {context}"
+        self._event(at, "context_exceeded", detail, value=float(tokens - context))
+
     # --- setup
 
     def started(self, m: re.Match[bytes], at: At) -> None:
@@ -165,7 +173,7 @@ class VllmReader(Reader):
 
     def arguments(self, m: re.Match[bytes], at: At) -> None:
         """The command line as vLLM understood it."""
-        self._learn(at, max_running=setup.max_running(m["arguments"]))
+        self._learn(at, **setup.argument_facts(m["arguments"]))
 
     def weights(self, m: re.Match[bytes], at: At) -> None:
         """``Model loading took 14.9888 GiB``; the model's size only where one worker loads all of it."""
@@ -176,6 +184,31 @@ class VllmReader(Reader):
         """``GPU KV cache size: 46,592 tokens``; of several workers the smallest counts."""
         tokens, known = integer(m["tokens"]), self.process.setup.context_total
         self._learn(at, context_total=min(tokens, known) if tokens and known else tokens)
+
+    def kv_memory(self, m: re.Match[bytes], at: At) -> None:
+        """``Available KV cache memory: 8.11 GiB``, of each worker; the whole only where there is one."""
+        if self._loads_one_model:
+            self._learn(at, kv_bytes=setup.gib_bytes(m["size"]))
+
+    def chunked(self, m: re.Match[bytes], at: At) -> None:
+        """``Chunked prefill is enabled with max_num_batched_tokens=8192.``."""
+        self._learn(at, chunk_tokens=int(m["tokens"]))
+
+    def block(self, m: re.Match[bytes], at: At) -> None:
+        """``Setting attention block size to 784 tokens``, as hybrid models need."""
+        self._learn(at, block_tokens=int(m["tokens"]))
+
+    def no_prefix_caching(self, _m: re.Match[bytes], at: At) -> None:
+        """A hybrid model in a version that can't cache its prefixes."""
+        self._learn(at, prefix_caching=False)
+
+    def eager(self, _m: re.Match[bytes], at: At) -> None:
+        """``Enforce eager set``, for those whose config line is missing."""
+        self._learn(at, eager=True)
+
+    def architecture(self, m: re.Match[bytes], at: At) -> None:
+        """``Resolved architecture: Qwen3NextForCausalLM``."""
+        self._learn(at, architecture=m["name"].decode())
 
     def _learn(self, at: At, **facts: object) -> None:
         self.process.learn(at, engine=_ENGINE, **facts)

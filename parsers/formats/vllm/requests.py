@@ -32,6 +32,25 @@ PREEMPTED = line(
     rb"(?:.*?\btotal_\w+=(?P<total>\d+))?",
 )
 
+EXCEEDED = line(
+    "exceeded",
+    b"This model's maximum context length is ",
+    rb"(?:[\w.]{1,80}Error: )?"
+    rb"(?:'max_tokens' or 'max_completion_tokens' is too large: (?P<output>\d{1,12})\. )?"
+    rb"This model's maximum context length is (?P<context>\d{1,12}) tokens(?:\. However,)?(?: and)? (?:"
+    rb"you requested (?P<total>\d{1,12}) tokens"
+    rb"|you requested \d+ output tokens and your prompt contains (?:at least )?\d+ input tokens, "
+    rb"for a total of (?P<least>at least )?(?P<sum>\d{1,12}) tokens"
+    rb"|your request has (?P<input>\d{1,12}) input tokens)",
+)
+"""The last line of a traceback; the answer to the client is an access line of its own."""
+
+
+def exceeding(m: re.Match[bytes]) -> tuple[int, int]:
+    """The tokens that such a request needs, and the context."""
+    return int(m["total"] or m["sum"] or m["input"]) + int(m["output"] or 0), int(m["context"])
+
+
 _INTERNAL = re.compile(r"(?P<outer>.+)-[0-9a-f]{8}")
 _REMEMBERED = 1024
 

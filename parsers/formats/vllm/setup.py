@@ -32,10 +32,40 @@ WEIGHTS = (
 
 KV_SIZE = line("kv_size", b" KV cache size: ", rb"[A-Z]+ KV cache size: (?P<tokens>[\d,]+) tokens")
 
+FACTS = (
+    KV_SIZE,
+    line("kv_memory", b"Available KV cache memory: ", rb"Available KV cache memory: (?P<size>\d+\.\d+) GiB"),
+    line(
+        "chunked",
+        b"Chunked prefill is enabled with ",
+        rb"Chunked prefill is enabled with max_num_batched_tokens=(?P<tokens>\d{1,12})",
+    ),
+    line(
+        "block",
+        b"Setting attention block size to ",
+        rb"Setting attention block size to (?P<tokens>\d{1,12}) tokens",
+    ),
+    line(
+        "no_prefix_caching",
+        b"without support for prefix caching",
+        rb"Hybrid or mamba-based model detected without support for prefix caching: disabling",
+    ),
+    line("eager", b"Enforce eager set", rb"Enforce eager set"),
+    line("eager", b"Cudagraph is disabled under eager mode", rb"Cudagraph is disabled under eager mode"),
+    line("architecture", b"Resolved architecture: ", rb"Resolved architecture: (?P<name>\w{1,80})"),
+)
+"""What it finds out while it starts, later values over earlier ones."""
+
 _MODEL = re.compile(rb"(?:^|, )model=(['\"])(?P<model>.*?)\1")
 _SPECULATIVE = re.compile(rb", speculative_config=SpeculativeConfig\((?P<inside>[^)]*)\)")
 _METHOD = re.compile(rb"method='([\w.-]+)'")
-_MAX_RUNNING = re.compile(rb"\bmax_num_seqs['\"]?[:=] ?(\d+)")
+_DRAFTED = re.compile(rb"\bnum_spec(?:ulative)?_tokens=(\d{1,6})")
+_COUNTS = {
+    "max_running": b"max_num_seqs",
+    "chunk_tokens": b"max_num_batched_tokens",
+    "block_tokens": b"block_size",
+    "tensor_parallel": b"tensor_parallel_size",
+}
 _PLAIN_TYPES = {b"torch.bfloat16": "BF16", b"torch.float16": "F16", b"torch.float32": "F32"}
 _SWITCH = {b"True": True, b"False": False}
 
@@ -43,7 +73,7 @@ _SWITCH = {b"True": True, b"False": False}
 def config_facts(config: bytes) -> dict[str, object]:
     """The setup facts in the text after ``with config:``."""
     model = _MODEL.search(config)
-    context = _stated(config, b"max_seq_len")
+    context, parallel = _stated(config, b"max_seq_len"), _stated(config, b"tensor_parallel_size")
     kv_type = text(_stated(config, b"kv_cache_dtype"))
     quantization = text(_stated(config, b"quantization"))
     on_cpu = _value(config, b"device_config") == b"cpu"
@@ -56,6 +86,8 @@ def config_facts(config: bytes) -> dict[str, object]:
         "eager": _SWITCH.get(_value(config, b"enforce_eager") or b""),
         "prefix_caching": _SWITCH.get(_value(config, b"enable_prefix_caching") or b""),
         "speculative": _speculative(config),
+        "draft_max": _drafted(config),
+        "tensor_parallel": int(parallel) if parallel and parallel.isdigit() else None,
         "devices": [Device(name="CPU", backend="CPU")] if on_cpu else None,
     }
 
@@ -67,10 +99,17 @@ def loads_one_model(config: bytes) -> bool:
     return alone and _speculative(config) in (None, "ngram")
 
 
-def max_running(arguments: bytes) -> int | None:
-    """``--max-num-seqs`` in the arguments line; ``None`` where it is not given."""
-    match = _MAX_RUNNING.search(arguments)
-    return int(match[1]) if match else None
+def argument_facts(arguments: bytes) -> dict[str, object]:
+    """The setup facts in the arguments line; only numbers are read, since it may hold keys."""
+    share = re.search(rb"\bgpu_memory_utilization['\"]?[:=] ?(\d?\.\d+)", arguments)
+    counts = {
+        fact: re.search(rb"\b" + key + rb"['\"]?[:=] ?(\d{1,12})\b", arguments)
+        for fact, key in _COUNTS.items()
+    }
+    return {
+        "memory_share": float(share[1]) if share else None,
+        **{fact: int(found[1]) for fact, found in counts.items() if found},
+    }
 
 
 def gib_bytes(printed: bytes) -> int:
@@ -96,3 +135,10 @@ def _speculative(config: bytes) -> str | None:
     if method := _METHOD.search(match["inside"]):
         return text(method[1])
     return "ngram" if b"[ngram]" in match["inside"] else "draft"
+
+
+def _drafted(config: bytes) -> int | None:
+    """How many tokens are drafted at once."""
+    speculative = _SPECULATIVE.search(config)
+    found = _DRAFTED.search(speculative["inside"]) if speculative else None
+    return int(found[1]) if found else None

@@ -1,0 +1,30 @@
+"""The Dynamo frontend's names (`lib/runtime/src/metrics/prometheus_names.rs`, `lib/llm/src/http`).
+
+The frontend sees requests from outside: up to the first token is queue and prefill together, the gaps
+between tokens are decode. The engines behind it have numbers of their own.
+"""
+
+from __future__ import annotations
+
+from parsers.formats.prometheus.names import Names
+
+NAMES = Names(
+    engine="dynamo",
+    title="Dynamo frontend /metrics",
+    versions="0.4 and newer",
+    prefixes=("dynamo_frontend_",),
+    model=("model",),
+    ranks=(),
+    select={"requests_total": "status"},
+    requests=("request_duration_seconds",),
+    prompt_tokens=("input_sequence_tokens",),
+    cached_tokens=("cached_tokens",),
+    output_tokens=("output_sequence_tokens",),
+    total=("request_duration_seconds",),
+    first=("time_to_first_token_seconds",),
+    first_from="arrival",
+    gaps=("inter_token_latency_seconds",),
+    running=("inflight_requests",),
+    waiting=("queued_requests",),
+    failed=("requests_total[error]",),
+)

@@ -1,0 +1,27 @@
+"""llama-server's names, since b2258 (`tools/server`, checked on snapshots of b11434 and of mid-2025).
+
+There are sums of prompt and generation times over all requests, and no number of requests, so no mean.
+Waiting for a slot is in none of them. ``prompt_tokens_total`` is without the tokens from the cache, which
+newer builds count apart. ``prompt_tokens_seconds`` and its like are averages since the scrape before, which resets
+them, so they are not read.
+"""
+
+from __future__ import annotations
+
+from parsers.formats.prometheus.names import Names
+
+NAMES = Names(
+    engine="llama-server",
+    title="llama-server /metrics",
+    versions="b2364 and newer",
+    prefixes=("llamacpp:",),
+    ranks=(),
+    prefill_tokens=("prompt_tokens_total",),
+    cached_tokens=("prompt_tokens_cached_total",),
+    output_tokens=("tokens_predicted_total",),
+    prefill=("prompt_seconds_total",),
+    decode=("tokens_predicted_seconds_total",),
+    running=("requests_processing",),
+    waiting=("requests_deferred",),
+    kv_usage=("kv_cache_usage_ratio",),
+)
