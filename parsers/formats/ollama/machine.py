@@ -21,6 +21,7 @@ _FIELD = re.compile(rb'([\w.]+)=(?:"([^"]*)"|(\S*))')
 _MODELS = re.compile(r"\bOLLAMA_MODELS:(\S+)")
 _BACKENDS = {"cpu": "CPU", "cuda": "CUDA", "rocm": "ROCm", "metal": "Metal", "vulkan": "Vulkan"}
 _CPU = "cpu"
+_WEIGHTS_ALONE = 0, 6, 1
 
 
 def fields(printed: bytes) -> dict[str, str]:
@@ -85,19 +86,33 @@ class Machine:
                 [device.memory_bytes] = sizes
 
 
-def estimate(printed: bytes) -> dict[str, Any]:
-    """Setup facts of Ollama's estimate; the graph of several GPUs is of each, so it is left out."""
+def estimate(printed: bytes, version: str | None) -> dict[str, Any]:
+    """Setup facts of Ollama's estimate; the graph of several GPUs is of each, so it is left out.
+
+    Until 0.6.0 the total of the weights has the KV cache in it (`llm/memory.go` of both).
+    """
     found = fields(printed)
+    weights, cache = (
+        size_bytes(found.get(name, "").encode()) for name in ("memory.weights.total", "memory.required.kv")
+    )
+    if weights and cache and _before(version, _WEIGHTS_ALONE):
+        weights -= cache
     offloaded, layers = _count(found.get("layers.offload")), _count(found.get("layers.model"))
     graph = found.get("memory.graph.full" if offloaded == layers else "memory.graph.partial", "")
     on_one_gpu = offloaded and not found.get("layers.split")
     return {
         "layers_offloaded": offloaded,
         "layers_offloadable": layers,
-        "kv_bytes": size_bytes(found.get("memory.required.kv", "").encode()),
-        "weights_bytes": size_bytes(found.get("memory.weights.total", "").encode()),
+        "kv_bytes": cache,
+        "weights_bytes": weights,
         "compute_bytes": size_bytes(graph.encode()) if on_one_gpu else None,
     }
+
+
+def _before(version: str | None, limit: tuple[int, ...]) -> bool:
+    """Whether a version is known to be older; a release candidate counts as its release."""
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version or "")
+    return numbers is not None and tuple(map(int, numbers.groups())) < limit
 
 
 def _count(printed: str | None) -> int | None:

@@ -65,7 +65,7 @@ class Models:
 
     def estimated(self, printed: bytes, at: At) -> None:
         """Before a model is started: what Ollama expects it to need."""
-        self._estimate = f"log line {at.number} (Ollama's estimate)", estimate(printed)
+        self._estimate = f"log line {at.number} (Ollama's estimate)", estimate(printed, self._version)
 
     def begin(self, at: At, *, alone: bool = False) -> Server:
         """A model's process starts at this line; ``alone`` where Ollama can't have two."""
