@@ -47,7 +47,8 @@ class Fix:
 
 
 @cache
-def _load(remedy: str) -> dict[str, Any]:
+def load(remedy: str) -> dict[str, Any]:
+    """A remedy as its file says it, texts not filled."""
     return tomllib.loads((files(__package__) / f"{remedy}.toml").read_text("utf-8"))
 
 
@@ -65,7 +66,7 @@ def fix(remedy: str, engine: str | None, version: str | None = None, **values: o
         FileNotFoundError: there is no such remedy.
         KeyError: a text needs a value that was not given.
     """
-    data = _load(remedy)
+    data = load(remedy)
     switch = _switch(data, engine, version)
     return Fix(
         title=str(data["title"]).format(**values),
@@ -78,7 +79,7 @@ def fix(remedy: str, engine: str | None, version: str | None = None, **values: o
 
 def has_switch(remedy: str, engine: str | None) -> bool:
     """Whether the remedy names this engine, not only advice in words."""
-    return any(engine in s["engines"] for s in _load(remedy)["switch"])
+    return any(engine in s["engines"] for s in load(remedy)["switch"])
 
 
 def _switch(data: dict[str, Any], engine: str | None, version: str | None) -> dict[str, Any]:

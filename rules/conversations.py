@@ -1,0 +1,180 @@
+"""Which request continues which, where several conversations take turns on the same slots.
+
+A log names no conversations. A later turn repeats all of an earlier prompt and adds to it, so it is longer,
+and what came from the cache says which one it repeats. A cache that works is taken for granted here: a turn
+that misses it right after its own predecessor is `prefix-unstable`'s matter. Strangers can look alike by
+chance: a conversation is believed only where some of its turns found their predecessor in the cache, or
+where a few long ones explain nearly every request.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rules.sessions import EVALUATED, RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_OPEN = 64
+"""Conversations that may still go on; the one that waited longest is given up for a new one."""
+
+LARGEST_STEP = 2.0
+"""A turn adds less than what was there."""
+
+REUSED_SHARE, LOST_SHARE = 0.7, 0.3
+"""Of the prompt before: a working cache gives more than 0.9, a lost one no more than the fixed start."""
+
+SAME_SHARE = 0.9
+"""Of an earlier prompt: with so much of it cached, this is the text that was found."""
+
+LONG_TURNS = 5
+"""Requests of a conversation that shows a pattern."""
+
+FOLLOWING_SHARE = 0.8
+
+PROVEN = 3
+"""Turns that found their predecessor, from which the cache is known to work for conversations."""
+
+RUNS = ("talker", "before", "said", "kept", "others", "taken")
+
+
+@dataclass(slots=True)
+class _Talk:
+    """A conversation at its last request."""
+
+    number: int
+    row: int
+    line: int
+    prompt: int
+    left: int
+    slot: int | None
+    written: int
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The conversations of one process that may still go on, while its requests are walked in order."""
+
+    talks: dict[int, _Talk] = field(default_factory=dict)
+    by_left: list[tuple[int, int]] = field(default_factory=list)
+    by_prompt: list[tuple[int, int]] = field(default_factory=list)
+    on_slot: dict[int | None, int] = field(default_factory=dict)
+    written: int = 0
+
+    def continued(self, prompt: int, cached: int | None, slot: int | None, begun: int) -> _Talk | None:
+        """The conversation that a prompt goes on with.
+
+        With most of it cached, the one whose text that is. A prompt that misses the cache goes on with the
+        longest that it has room for, but not with what its slot held last: that it would have found.
+        """
+        talks = (t for t in self._shorter(prompt) if prompt <= LARGEST_STEP * t.left and t.line < begun)
+        if cached is None:
+            return next(talks, None)
+        if 2 * cached >= prompt:
+            near = (t for t in talks if SAME_SHARE * t.prompt <= cached <= t.left)
+            return min(near, key=lambda t: t.left, default=None)
+        return next((t for t in talks if t.number != self.on_slot.get(slot)), None)
+
+    def _shorter(self, prompt: int) -> Iterator[_Talk]:
+        """Conversations with a shorter prompt, longest first; ahead of all, those whose answer fits too."""
+        for _, number in reversed(self.by_left[: bisect_left(self.by_left, (prompt + 1, 0))]):
+            yield self.talks[number]
+        for _, number in reversed(self.by_prompt[: bisect_left(self.by_prompt, (prompt, 0))]):
+            yield self.talks[number]
+
+    def note(self, talk: _Talk) -> None:
+        """The conversation goes on with this request, or begins."""
+        before = self.talks.pop(talk.number, None)
+        if before is None and len(self.talks) == MAX_OPEN:
+            before = self.talks.pop(next(iter(self.talks)))
+        if before is not None:
+            self.by_left.remove((before.left, before.number))
+            self.by_prompt.remove((before.prompt, before.number))
+        self.talks[talk.number] = talk
+        insort(self.by_left, (talk.left, talk.number))
+        insort(self.by_prompt, (talk.prompt, talk.number))
+        self.on_slot[talk.slot] = talk.number
+
+
+def follow(turned: pl.DataFrame) -> pl.DataFrame:
+    """The turns (see `rules.sessions.turns`), each beside the request that it seems to go on with.
+
+    Added columns: ``talker`` (a number for each conversation) and, null for its first request, ``before``
+    (the row it goes on with), in tokens ``said`` (the prompt before), ``kept`` (all that was there after it)
+    and ``others`` (what other requests wrote since), and ``taken``: another conversation used that slot
+    since. Requests whose prompt is unknown are left out.
+    """
+    rows = (
+        turned.drop_nulls("prompt")
+        .with_columns(
+            left=pl.coalesce("context_tokens", pl.col("prompt") + pl.col("output_tokens").fill_null(0)),
+            wrote=EVALUATED.fill_null(0) + pl.col("output_tokens").fill_null(0),
+        )
+        .sort("source", "run", "first_line", "line", maintain_order=True)
+    )
+    walks: dict[tuple[object, ...], _Walk] = {}
+    found: list[tuple[int, int | None, int | None, int | None, int | None, bool | None]] = []
+    columns = (*RUN, "row", "first_line", "line", "slot", "prompt", "cached_tokens", "left", "wrote")
+    for *run, row, begun, line, slot, prompt, cached, left, wrote in rows.select(columns).iter_rows():
+        walk = walks.setdefault(tuple(run), _Walk())
+        old = walk.continued(prompt, cached, slot, begun or line)
+        number = old.number if old else row
+        if old:
+            taken = walk.on_slot.get(old.slot) != number
+            found.append((number, old.row, old.prompt, old.left, walk.written - old.written, taken))
+        else:
+            found.append((number, None, None, None, None, None))
+        walk.written += wrote
+        walk.note(_Talk(number, row, line, prompt, left, slot, walk.written))
+    types = {name: pl.Boolean() if name == "taken" else pl.Int64() for name in RUNS}
+    return pl.concat([rows, pl.DataFrame(found, schema=types, orient="row")], how="horizontal")
+
+
+def later_turns(followed: pl.DataFrame) -> pl.DataFrame:
+    """Requests that go on with an earlier one, where what came from the cache and the time are known.
+
+    Added columns: ``share`` of the prompt before that came from the cache, ``lost`` and ``found`` (see
+    `LOST_SHARE`), and ``proven``: its conversation once found its predecessor.
+    """
+    share = pl.col("cached_tokens") / pl.col("said")
+    return (
+        followed.filter(pl.col("said") > 0)
+        .drop_nulls(["cached_tokens", "prefill_ms"])
+        .with_columns(share=share, lost=share < LOST_SHARE, found=share >= REUSED_SHARE)
+        .with_columns(proven=pl.col("found").any().over("talker"))
+    )
+
+
+def at_once(followed: pl.DataFrame) -> int:
+    """Most conversations under way at a time, each of two requests or more, from its first to its last."""
+    order = followed.with_row_index("place").with_columns(length=pl.len().over("talker"))
+    spans = (
+        order.filter(pl.col("length") > 1)
+        .group_by("talker")
+        .agg(first=pl.col("place").cast(pl.Int64).min(), last=pl.col("place").cast(pl.Int64).max())
+    )
+    if not spans.height:
+        return 0
+    begins = spans.select(place="first", step=pl.lit(1))
+    ends = spans.select(place=pl.col("last") + 1, step=pl.lit(-1))
+    walked = pl.concat([begins, ends]).sort("place", "step")
+    return int(walked.select(pl.col("step").cum_sum().max()).item())
+
+
+def hardly_chance(followed: pl.DataFrame) -> bool:
+    """Whether these conversations explain the requests better than prompts in random order would.
+
+    Nearly all requests must go on with another, each conversation at once must have five of them, and there
+    must be few at once: random order falls into about twice the square root of their number.
+    """
+    if not followed.height:
+        return False
+    following = followed["before"].count() / followed.height
+    most = min(followed.height / LONG_TURNS, 1 + sqrt(followed.height) / 2)
+    return following >= FOLLOWING_SHARE and at_once(followed) <= most
