@@ -84,7 +84,7 @@ def ask(measures: Measures) -> Answers:
         if not measures.settings.enabled(loaded.rule.id):
             continue
         try:
-            answer = loaded.check(measures)
+            answer = measures.asked(loaded.check)
         except Exception as error:
             caveats.append(_crashed(loaded.rule.id, error))
             continue

@@ -24,16 +24,21 @@ from rules.hardware import Hardware
 from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
 from rules.room import Room
-from rules.rule import Evidence, LineRef
+from rules.rule import Evidence, Finding, LineRef
 from rules.savings import Change, Ledger, saving
 from rules.sessions import EVALUATED, turns
 from rules.settings import Settings
+from rules.sums import Sums
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from parsers.setup import Setup
     from rules.physics.devices import Device
     from rules.physics.prefill import PrefillFit
-    from rules.rule import Bound, Phase, Rule, Saving
+    from rules.rule import Answer, Bound, Phase, Rule, Saving
+
+    Check = Callable[["Measures"], Answer]
 
 VALID_PREFILL_TOKENS, VALID_PREFILL_MS = 256, 50.0
 VALID_DECODE_TOKENS, VALID_DECODE_MS = 32, 300.0
@@ -88,6 +93,7 @@ class Measures:
         self.machine = machine or Machine()
         self.counts = counts or Counts()
         self.settings = settings or Settings()
+        self._answers: dict[Check, Answer] = {}
         self.aggregates = aggregates if aggregates is not None else pl.DataFrame(schema=schema(Aggregate))
 
     # --- who
@@ -135,6 +141,11 @@ class Measures:
     def attribution(self) -> attribution.Attribution:
         """Phase times and shares over all generations."""
         return attribution.attribute(self.generations)
+
+    @cached_property
+    def sums(self) -> Sums:
+        """What is only known summed up over requests: see `rules.sums`."""
+        return Sums(self.aggregates)
 
     @property
     def wall_ms(self) -> float:
@@ -240,6 +251,16 @@ class Measures:
         return self.setup.slots == 1 or self.generations["slot"].n_unique() <= 1
 
     # --- what a rule compares and says with
+
+    def asked(self, check: Check) -> Answer:
+        """What a rule answers; each is asked once, by `ask` and by the rules that yield to it."""
+        if check not in self._answers:
+            self._answers[check] = check(self)
+        return self._answers[check]
+
+    def finds(self, check: Check) -> bool:
+        """Whether a rule has a finding here."""
+        return isinstance(self.asked(check), Finding)
 
     def thresholds(self, rule: Rule) -> dict[str, float]:
         """The rule's thresholds in force, by name."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from rules.decode import output_long, threads_too_many
 from rules.decoding import REACHED_LEAST, REACHED_MOST
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled, output_capped
 from rules.words import percent
 
@@ -80,7 +80,7 @@ def check(m: Measures) -> Answer:
     healthy = d.band == "healthy" if d.fitted else REACHED_LEAST <= speed <= REACHED_MOST
     if not healthy:
         return NotApplicable("decode is not where the memory would put it")
-    if isinstance(threads_too_many.check(m), Finding):
+    if m.finds(threads_too_many.check):
         return NotApplicable("there are more threads than cores, and that comes first")
     limit = "what the memory allows" if d.fitted else "the memory's bandwidth on paper"
     return RULE.finding(

@@ -40,7 +40,7 @@ from rules.decode.decode_slope_kv import (
 from rules.fits import context_ratio
 from rules.prefill import kv_type_fallback
 from rules.prefill.prefill_quadratic import ALWAYS_FLASH
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled
 from rules.words import count, duration
 
@@ -89,7 +89,7 @@ def check(m: Measures) -> Answer:
         return CannotTell("the size of the KV cache or the memory's bandwidth is not known")
     if rho.value <= t["rho"] or rho.low <= t["rho_low"]:
         return NotApplicable(f"context costs {rho.value:.1f} times what reading the KV cache explains")
-    if isinstance(kv_type_fallback.check(m), Finding):
+    if m.finds(kv_type_fallback.check):
         return NotApplicable("kv-type-fallback names the cause")
     shares = context_shares(m, slope)
     context_ms = float((shares * m.ledger.decode_ms).sum())

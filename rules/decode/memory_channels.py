@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from rules.decode import threads_too_few, threads_too_many
 from rules.physics.quant import quant_name
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_limited
 from rules.words import percent
 
@@ -79,7 +79,7 @@ def check(m: Measures) -> Answer:
     if threads < min(t["enough_threads"], m.cpu.most_cores or t["enough_threads"]):
         return CannotTell("so few threads can't use up the memory")
     for first in (threads_too_few, threads_too_many):
-        if isinstance(first.check(m), Finding):
+        if m.finds(first.check):
             return NotApplicable(f"{first.RULE.id} explains it")
     change = decode_limited(m.ledger, 0.5)
     rows = m.generations.drop_nulls("decode_ms")

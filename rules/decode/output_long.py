@@ -28,7 +28,7 @@ import polars as pl
 
 from rules.decode import thinking_tokens
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import output_capped
 from rules.words import duration, percent
 
@@ -66,7 +66,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable(f"generating takes {percent(share)} of the time")
     if answer < t["long_tokens"]:
         return NotApplicable(f"the median answer has {answer:,.0f} tokens")
-    if isinstance(thinking_tokens.check(m), Finding):
+    if m.finds(thinking_tokens.check):
         return NotApplicable("thinking-tokens says it, and a cap may leave no answer")
     if reason := m.decoding.slowed_by:
         return NotApplicable(f"{reason}, and that comes first")

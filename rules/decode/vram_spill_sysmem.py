@@ -128,7 +128,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable(f"{percent(filled)} of the GPU's memory is full")
     if filled <= 1 and m.setup.os not in (None, "windows"):
         return NotApplicable("on this system an allocation that does not fit fails")
-    if isinstance(kv_type_fallback.check(m), Finding):
+    if m.finds(kv_type_fallback.check):
         return NotApplicable("the KV cache types slow prefill down, and that comes first")
     speed = _measured(m)
     slow_decode = filled >= t["full_share"] and _slow_decode(m, speed, t)

@@ -30,7 +30,7 @@ import polars as pl
 
 from rules.measures import VALID_PREFILL_TOKENS, median
 from rules.prefill import cache_prompt_off
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
 from rules.sessions import RUN, in_place
 from rules.words import duration
@@ -73,7 +73,7 @@ def check(m: Measures) -> Answer:
     again = bursts.filter(pl.col("fresh") & (pl.col("fresh").cum_sum().over("burst") > 1 - pl.col("had")))
     if not again.height:
         return NotApplicable("no equal, uncached prompts start together")
-    if isinstance(cache_prompt_off.check(m), Finding):
+    if m.finds(cache_prompt_off.check):
         return NotApplicable("cache-prompt-off says it")
     change = prefix_reused(in_place(m.turns, again, pl.col("prompt") - 1))
     saving = m.saving(change, bound="at_most")

@@ -32,7 +32,7 @@ from rules.decode import vram_spill_sysmem
 from rules.fits import alone
 from rules.prefill import kv_type_fallback
 from rules.prefilling import FAR_BELOW, least_ratio, plausible_rate, rate_ratio
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefill_scaled
 from rules.words import duration, rate
 
@@ -110,8 +110,8 @@ def _known_cause(m: Measures) -> str | None:
     on_cpu, weights = m.decoding.cpu_bytes, m.setup.weights_bytes
     if m.decoding.mixture and on_cpu and weights and on_cpu > m.thresholds(RULE)["expert_share"] * weights:
         return "experts on the CPU are sent to the GPU for each batch"
-    if isinstance(kv_type_fallback.check(m), Finding):
+    if m.finds(kv_type_fallback.check):
         return "kv-type-fallback names the cause"
-    if isinstance(vram_spill_sysmem.check(m), Finding):
+    if m.finds(vram_spill_sysmem.check):
         return "the GPU's memory is overfull; vram-spill-sysmem says it"
     return None

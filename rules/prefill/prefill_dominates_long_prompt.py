@@ -35,7 +35,7 @@ import numpy as np
 import polars as pl
 
 from rules.measures import FEW, median
-from rules.prefill import prefix_unstable
+from rules.prefill import context_shift_invalidates, prefix_unstable
 from rules.prefilling import plausible_rate
 from rules.prompts import (
     CHUNKS,
@@ -47,7 +47,7 @@ from rules.prompts import (
     long_prompts,
     with_fewer_chunks,
 )
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
 from rules.sessions import may_grow, reprocessed
 from rules.words import duration, percent, rate
@@ -93,7 +93,9 @@ def check(m: Measures) -> Answer:
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):
         return NotApplicable("too little time to matter")
-    if isinstance(prefix_unstable.check(m), Finding):
+    if m.finds(context_shift_invalidates.check):
+        return NotApplicable("context-shift-invalidates says it")
+    if m.finds(prefix_unstable.check):
         return NotApplicable("prefix-unstable says it")
     plausible = plausible_rate(m)
     if plausible is False:

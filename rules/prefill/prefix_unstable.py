@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.measures import median
+from rules.prefill import media_reprocessed
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
 from rules.sessions import BRIEF_STEPS, STEPS, carry, growing, in_place, reprocessed
@@ -86,6 +87,8 @@ _LOST = (REUSABLE * pl.col("reusable") - pl.col("cached_tokens")).clip(lower_bou
 def check(m: Measures) -> Answer:
     """Ask whether conversations miss the cache near their start."""
     t = m.thresholds(RULE)
+    if m.finds(media_reprocessed.check):
+        return NotApplicable("media-reprocessed says it")
     told = m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti")
     turns = growing(told)
     steady = turns.height > 0

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.measures import FEW, median
-from rules.prefill import prefill_dominates_long_prompt
+from rules.prefill import context_shift_invalidates, prefill_dominates_long_prompt
 from rules.prefilling import plausible_rate
 from rules.prompts import CHUNKS, KEPT_CHUNKS, cached_share, equally_long, fewer_chunks, long_prompts
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.sessions import may_grow
 from rules.words import duration, percent
 
@@ -83,7 +83,9 @@ def check(m: Measures) -> Answer:
         return NotApplicable("too little time to matter")
     if plausible_rate(m) is False:
         return NotApplicable("prompts are read too slowly for this GPU, and that comes first")
-    if isinstance(prefill_dominates_long_prompt.check(m), Finding):
+    if m.finds(context_shift_invalidates.check):
+        return NotApplicable("context-shift-invalidates says it")
+    if m.finds(prefill_dominates_long_prompt.check):
         return NotApplicable("prefill-dominates-long-prompt says it")
     change = fewer_chunks(m.turns, rows)
     prompt = median(rows.select("prompt")) or 0.0

@@ -32,7 +32,7 @@ from rules.conversations import PROVEN, at_once, follow, hardly_chance, later_tu
 from rules.measures import FEW, median
 from rules.prefill import prefix_unstable
 from rules.prefill.cache_evicted import host_cache_full
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
 from rules.sessions import in_place, reprocessed
 from rules.words import duration, plural
@@ -88,7 +88,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("no conversations are seen that push each other out")
     if at_once(followed) < 2 or lost.height < m.thresholds(RULE)["lost"]:
         return NotApplicable("one conversation at a time has the slots to itself")
-    if isinstance(prefix_unstable.check(m), Finding):
+    if m.finds(prefix_unstable.check):
         return NotApplicable("prefix-unstable says it")
     change = prefix_reused(in_place(m.turns, lost, _LOST))
     saving = m.saving(change, bound="estimate" if likely else "at_most")

@@ -32,7 +32,7 @@ import polars as pl
 from rules.measures import median
 from rules.prefill import cache_prompt_off, prefix_unstable, rag_chunks_too_many
 from rules.prompts import equally_long
-from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prompts_cut
 from rules.sessions import EVALUATED, reprocessed
 from rules.words import duration
@@ -87,7 +87,7 @@ def check(m: Measures) -> Answer:
     cached = median(told.select("cached_tokens")) or 0.0
     if cached >= t["cached"] * shortest:
         return NotApplicable("the fixed part comes from the cache")
-    if any(isinstance(rule.check(m), Finding) for rule in _NAMED):
+    if any(m.finds(rule.check) for rule in _NAMED):
         return NotApplicable("a rule that knows more about these prompts says it")
     cut = t["removable"] * shortest
     whole = EVALUATED.cast(pl.Float64).fill_null(0)

@@ -75,7 +75,7 @@ def check(m: Measures) -> Answer:
     answer, tok_s = median(m.generations.select("output_tokens")) or 0.0, m.decode_tok_s
     if tok_s is None or (outruns_reading(tok_s) and answer < long_tokens):
         return NotApplicable("answers are short, and stream faster than people read")
-    ceiling = at_bandwidth_ceiling.check(m)
+    ceiling = m.asked(at_bandwidth_ceiling.check)
     if isinstance(ceiling, CannotTell):
         return ceiling
     if not isinstance(ceiling, Finding):
