@@ -81,7 +81,8 @@ def ask(measures: Measures) -> Answers:
     caveats: list[Caveat] = []
     unanswered: dict[str, str] = {}
     for loaded in all_rules():
-        if not measures.settings.enabled(loaded.rule.id):
+        rule = loaded.rule
+        if not measures.settings.enabled(rule.id) or (rule.engines and measures.engine not in rule.engines):
             continue
         try:
             answer = measures.asked(loaded.check)

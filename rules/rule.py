@@ -156,6 +156,7 @@ class Rule:
         phase: the phase it is about.
         title: the finding's headline.
         needs: request columns or setup facts without which it can't tell.
+        engines: the engines whose matter it is; empty for all.
         remedies: ids in ``rules/remedies``, best first.
         verify: how to see that a fix worked.
         sources: threads, docs and papers.
@@ -172,6 +173,7 @@ class Rule:
     remedies: tuple[str, ...]
     verify: str
     needs: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     fault: bool = True

@@ -24,7 +24,17 @@ from advisor.report.blocks import (
     table,
     title,
 )
-from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, together, where
+from advisor.report.page import (
+    bar,
+    heading,
+    measured,
+    nothing_to_change,
+    saved,
+    setup_line,
+    together,
+    unanswered,
+    where,
+)
 from rules.words import measure
 
 if TYPE_CHECKING:
@@ -90,7 +100,7 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
         blocks += [indented(Text(setup))] if setup else []
     untold = [c.text for c in analysis.caveats]
     if everything:
-        untold += [f"{u.rule}: {u.reason}." for u in analysis.unanswered]
+        untold += unanswered(analysis)
     if untold:
         blocks += [Text(), title("What this can't tell")]
         blocks += [indented(hanging("- ", text)) for text in untold]

@@ -43,6 +43,7 @@ RULE = Rule(
     phase=Phase.DECODE,
     title="CUDA graphs are off: eager mode",
     needs=("eager",),
+    engines=("vllm", "sglang"),
     remedies=("no-eager",),
     verify="Start without the switch and send one request: ms per token should fall, most for small models.",
     sources=("vllm#4449", "vllm#1926", "VLM-Surgical-Agent-Framework#5", "vllm-omni#7960"),

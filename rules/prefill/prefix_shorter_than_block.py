@@ -44,6 +44,7 @@ RULE = Rule(
     phase=Phase.PREFILL,
     title="Prompts may share less than one block of the prefix cache",
     needs=("block_tokens",),
+    engines=("vllm", "sglang"),
     remedies=("smaller-block",),
     verify="Count the tokens that all prompts begin with: less than a block can't be shared.",
     sources=("vllm#54607", "vllm#53749", "vllm#40696"),

@@ -41,6 +41,7 @@ RULE = Rule(
     id="client-too-slow",
     phase=Phase.QUEUE,
     title="The engine could take more requests at once",
+    engines=("vllm", "sglang", "lmdeploy", "tensorrt-llm"),
     remedies=("submit-more",),
     verify="Double the requests in flight: the tokens a second of the engine should rise nearly as much.",
     sources=("SGLang docs/advanced_features/hyperparameter_tuning", "arXiv:2211.05102"),
