@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from parsers.setup import Setup
 from rules.catalogue import Answers, ask
+from rules.deployments import deployments, main_setup, names
 from rules.measures import Measures
 from rules.ranking import combined, rank
 from rules.rule import Saving
@@ -35,15 +35,27 @@ class Diagnosis:
 
 
 def diagnose(measures: Measures) -> Diagnosis:
-    """Ask every rule about each engine's rows, and put the findings in one order."""
-    groups = by_engine(measures)
-    asked = [(m, ask(m)) for m in groups]
+    """Ask every rule about each engine's rows, model by model, and put the findings in one order."""
+    asked = [pair for m in by_engine(measures) for pair in _ask(m)]
     ranked = [(m, rank(answers.findings, m)) for m, answers in asked]
     savings = [combined(findings, m) for m, findings in ranked]
     findings = _merged([_of_all(findings, measures.wall_ms) for _, findings in ranked])
     return Diagnosis(
         findings, _together(savings, measures.wall_ms), _unanswered(asked, findings), _caveats(asked)
     )
+
+
+def _ask(m: Measures) -> list[tuple[Measures, Answers]]:
+    """The answers about an engine; where it served several models, those about each apart, under its name."""
+    parts = deployments(m)
+    if len(parts) == 1:
+        return [(m, ask(m))]
+    asked = [(m, ask(m, across=True))]
+    for name, part in zip(names(parts), parts, strict=True):
+        answers = ask(part, across=False)
+        findings = [replace(f, title=f"{name}: {f.title}") for f in answers.findings]
+        asked.append((part, answers._replace(findings=findings)))
+    return asked
 
 
 def by_engine(measures: Measures) -> list[Measures]:
@@ -72,21 +84,6 @@ def _of(measures: Measures, engine: str) -> Measures:
         measures.settings,
         aggregates=aggregates,
     )
-
-
-def main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Setup]) -> Setup:
-    """The setup of the process that served most rows.
-
-    A log that begins in the middle has no header; then another process of the same engine stands in for it,
-    as when a rotated log is read file by file.
-    """
-    for frame in (requests, intervals):
-        if frame.height:
-            served = frame.group_by("run").len().sort("len", "run", descending=True)["run"]
-            most: Setup = setups[served[0]]
-            told = [s for s in (*(setups[run] for run in served), *reversed(setups)) if s.origin]
-            return next((s for s in told if s.engine == most.engine), most)
-    return next((s for s in reversed(setups) if not s.is_empty), Setup())
 
 
 def _of_all(findings: list[Finding], wall_ms: float) -> list[Finding]:
@@ -123,7 +120,7 @@ def _saved_ms(finding: Finding) -> float:
 
 
 def _together(savings: list[Saving | None], wall_ms: float) -> Saving | None:
-    """Savings of different engines do add up: no request is in two of them."""
+    """Savings of different engines and models do add up: no phase of a request is in two of them."""
     known = [saving for saving in savings if saving is not None]
     if not known:
         return None
@@ -140,10 +137,7 @@ def _unanswered(asked: list[tuple[Measures, Answers]], findings: list[Finding]) 
 
 def _caveats(asked: list[tuple[Measures, Answers]]) -> list[Caveat]:
     """Each caveat once; with its engine's name where there are several."""
-    if len(asked) == 1:
-        return asked[0][1].caveats
-    return [
-        replace(caveat, text=f"{m.engine}: {caveat.text}")
-        for m, answers in asked
-        for caveat in answers.caveats
-    ]
+    told = [(m.engine, caveat) for m, answers in asked for caveat in answers.caveats]
+    if len({m.engine for m, _ in asked}) == 1:
+        return [caveat for _, caveat in told]
+    return [replace(caveat, text=f"{engine}: {caveat.text}") for engine, caveat in told]

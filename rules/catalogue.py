@@ -75,14 +75,21 @@ class Answers(NamedTuple):
     unanswered: dict[str, str]
 
 
-def ask(measures: Measures) -> Answers:
-    """Ask every rule that is not switched off, and every caveat, about these measures."""
+def ask(measures: Measures, *, across: bool | None = None) -> Answers:
+    """Ask every rule that is not switched off, and every caveat, about these measures.
+
+    Args:
+        measures: of an engine's rows, or of one deployment's.
+        across: only rules with this ``across``, and caveats only with ``True``; default all.
+    """
     findings: list[Finding] = []
     caveats: list[Caveat] = []
     unanswered: dict[str, str] = {}
     for loaded in all_rules():
         rule = loaded.rule
         if not measures.settings.enabled(rule.id) or (rule.engines and measures.engine not in rule.engines):
+            continue
+        if across is not None and rule.across is not across:
             continue
         try:
             answer = measures.asked(loaded.check)
@@ -93,7 +100,7 @@ def ask(measures: Measures) -> Answers:
             findings.append(answer)
         elif isinstance(answer, CannotTell):
             unanswered[loaded.rule.id] = answer.reason
-    for caveat in all_caveats():
+    for caveat in all_caveats() if across is not False else ():
         try:
             said = caveat.check(measures)
         except Exception as error:

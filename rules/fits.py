@@ -42,7 +42,7 @@ _FIRST_SCALE, _LEAST_SCALE = 0.01, 1e-4
 _OF_NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
-_SAME = ("model", "weights_bytes", "layers_offloaded", "flash_attention", "kv_type_k", "kv_type_v", "threads")
+SAME = ("model", "weights_bytes", "layers_offloaded", "flash_attention", "kv_type_k", "kv_type_v", "threads")
 """Facts that two process starts must share for their times per token to lie on one line."""
 
 
@@ -215,15 +215,15 @@ def context_ratio(m: Measures) -> Estimate | None:
 
 def on_one_setup(m: Measures, rows: pl.DataFrame) -> pl.DataFrame:
     """Of these requests those of the most used model, from process starts set up as `Measures.setup`."""
-    differing = [run for run, setup in enumerate(m.setups) if not _alike(setup, m.setup)]
+    differing = [run for run, setup in enumerate(m.setups) if not alike(setup, m.setup)]
     rows = rows.filter(~pl.col("run").is_in(differing))
     models = rows["model"].drop_nulls()
     return rows.filter(pl.col("model") == models.mode().sort()[0]) if models.len() else rows
 
 
-def _alike(one: Setup, other: Setup) -> bool:
-    """No fact that both know differs."""
-    facts = ((getattr(one, fact), getattr(other, fact)) for fact in _SAME)
+def alike(one: Setup, other: Setup) -> bool:
+    """No fact of `SAME` that both know differs."""
+    facts = ((getattr(one, fact), getattr(other, fact)) for fact in SAME)
     return all(mine is None or theirs is None or mine == theirs for mine, theirs in facts)
 
 

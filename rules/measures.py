@@ -70,6 +70,7 @@ class Measures:
         counts: what the sources held besides rows (aborted, failed, incomplete requests, impossible values).
         settings: the rules that are asked, and their thresholds.
         aggregates: the rows of sums over many requests; none where not given.
+        log_wall_ms: `wall_ms` of the whole log, of which this is a part.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Measures:
         settings: Settings | None = None,
         *,
         aggregates: pl.DataFrame | None = None,
+        log_wall_ms: float | None = None,
     ) -> None:
         self.requests = requests
         self.intervals = intervals
@@ -94,6 +96,7 @@ class Measures:
         self.counts = counts or Counts()
         self.settings = settings or Settings()
         self._answers: dict[Check, Answer] = {}
+        self._log_wall_ms = log_wall_ms
         self.aggregates = aggregates if aggregates is not None else pl.DataFrame(schema=schema(Aggregate))
 
     # --- who
@@ -151,6 +154,11 @@ class Measures:
     def wall_ms(self) -> float:
         """Summed total time of the generations."""
         return self.attribution.wall_ms
+
+    @property
+    def log_wall_ms(self) -> float:
+        """`wall_ms` of the log that this is a part of; advice is worth its share of that."""
+        return self.wall_ms if self._log_wall_ms is None else self._log_wall_ms
 
     def share(self, phase: Phase | str) -> float:
         """A phase's share of the wall time; 0 where it is unknown, so that no rule fires on it."""
@@ -279,7 +287,7 @@ class Measures:
 
     def worth(self, affected_ms: float, requests: int) -> bool:
         """The gate of every advice: 5 % of all time and three requests, or one of five seconds."""
-        if self.wall_ms <= 0 or affected_ms < GATE_SHARE * self.wall_ms:
+        if self.wall_ms <= 0 or affected_ms < GATE_SHARE * self.log_wall_ms:
             return False
         return requests >= GATE_REQUESTS or (requests > 0 and affected_ms / requests >= GATE_SINGLE_MS)
 

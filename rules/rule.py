@@ -161,6 +161,7 @@ class Rule:
         verify: how to see that a fix worked.
         sources: threads, docs and papers.
         thresholds: by name, what a user may set; `Measures.thresholds` has the values in force.
+        across: it looks at all models of an engine together (loads, queues), not at each apart.
         fault: see `Finding.fault`.
         quality: see `Finding.quality`.
         explains: rules whose findings this one gives the cause of; it is read before them.
@@ -176,6 +177,7 @@ class Rule:
     engines: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
+    across: bool = False
     fault: bool = True
     quality: bool = False
     explains: tuple[str, ...] = ()

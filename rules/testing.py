@@ -18,7 +18,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from parsers import Tables
-from parsers.records import Event, Interval, Request
+from parsers.records import Aggregate, Event, Interval, Request
 from parsers.setup import Setup
 from rules.attribution import PHASES
 from rules.measures import Machine, Measures
@@ -60,6 +60,7 @@ def measures(
     setups: Iterable[dict[str, Any]] | None = None,
     events: Iterable[dict[str, Any]] = (),
     intervals: Iterable[dict[str, Any]] = (),
+    aggregates: Iterable[dict[str, Any]] = (),
     machine: Machine | None = None,
     settings: Settings | None = None,
 ) -> Measures:
@@ -71,6 +72,7 @@ def measures(
         setups: the same for each of several process starts; the last one counts where ``setup`` is not given.
         events: columns of `parsers.records.Event`.
         intervals: columns of `parsers.records.Interval`.
+        aggregates: columns of `parsers.records.Aggregate`.
         machine: what the user gives.
         settings: the rules asked and their thresholds.
     """
@@ -79,13 +81,23 @@ def measures(
     tables = Tables()
     tables.extend(Event(**{"source": SOURCE, "engine": engine, **event}) for event in events)
     tables.extend(Interval(**{"source": SOURCE, "engine": engine, **row}) for row in intervals)
-    starts = [_setup(engine, facts) for facts in setups] if setups is not None else None
+    tables.extend(Aggregate(**{"source": SOURCE, "engine": engine, **row}) for row in aggregates)
+    starts = [_setup(engine, facts, line) for line, facts in enumerate(setups or (), 1)] or None
     one = _setup(engine, setup or {}) if setup is not None or not starts else starts[-1]
-    return Measures(requests(*rows), tables.intervals, tables.events, one, starts, machine, settings=settings)
+    return Measures(
+        requests(*rows),
+        tables.intervals,
+        tables.events,
+        one,
+        starts,
+        machine,
+        settings=settings,
+        aggregates=tables.aggregates,
+    )
 
 
-def _setup(engine: str, facts: dict[str, Any]) -> Setup:
-    setup = Setup(source=SOURCE, engine=facts.get("engine", engine))
+def _setup(engine: str, facts: dict[str, Any], line: int = 1) -> Setup:
+    setup = Setup(source=SOURCE, line=line, engine=facts.get("engine", engine))
     setup.learn("log line 1", **facts)
     return setup
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 RULE = Rule(
     id="load-slow-disk",
+    across=True,
     phase=Phase.LOAD,
     title="The model is loaded slower than a fast disk would allow",
     needs=("load_ms", "weights_bytes"),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 RULE = Rule(
     id="models-evict-each-other",
+    across=True,
     phase=Phase.LOAD,
     title="Models push each other out of memory",
     needs=("load_ms", "model"),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 RULE = Rule(
     id="reload-after-idle",
+    across=True,
     phase=Phase.LOAD,
     title="The model is unloaded in pauses and loaded again",
     needs=("load_ms", "started_at", "finished_at"),

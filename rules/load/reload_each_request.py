@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 RULE = Rule(
     id="reload-each-request",
+    across=True,
     phase=Phase.LOAD,
     title="The model is loaded again for request after request",
     needs=("load_ms",),

@@ -1,0 +1,67 @@
+"""What engines and benchmarks summed up over requests, each request counted once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rules.attribution import attribute
+
+if TYPE_CHECKING:
+    from rules.attribution import Attribution
+
+_GROUP = ["source", "run", "engine", "model"]
+
+
+class Sums:
+    """The aggregates of an analysis.
+
+    Args:
+        aggregates: the rows.
+    """
+
+    def __init__(self, aggregates: pl.DataFrame) -> None:
+        self._all = aggregates
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """The rows that count every request once.
+
+        Of a process that ran before the first snapshot, what was added between the snapshots, if that is
+        anything; of others the last snapshot, which has everything since the start. Benchmarks as they are.
+        """
+        rows = self._all
+        last = rows.filter(pl.col("kind") == "since_start").group_by(_GROUP, maintain_order=True).last()
+        oldest = rows.filter(pl.col("run") == pl.col("run").min().over("source"))
+        added = oldest.filter(pl.col("kind") == "between").filter(pl.col("total_ms").sum().over(_GROUP) > 0)
+        others = last.join(added.select(_GROUP), on=_GROUP, how="anti", nulls_equal=True)
+        benchmarks = rows.filter(pl.col("kind") == "benchmark")
+        return pl.concat([frame.select(rows.columns) for frame in (others, added, benchmarks)])
+
+    @cached_property
+    def attribution(self) -> Attribution:
+        """Phase times and shares of all these requests."""
+        return attribute(self.rows.with_columns(load_ms=pl.lit(None, pl.Float64)))
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the rows; ``None`` without any, or with several."""
+        kinds = self.rows["kind"].unique()
+        return str(kinds[0]) if kinds.len() == 1 else None
+
+    def total(self, column: str) -> float | None:
+        """The sum of a column; ``None`` unless every row has it."""
+        values = self.rows[column]
+        return None if not values.len() or values.null_count() else float(values.sum())
+
+    def per(self, column: str, divisor: str) -> float | None:
+        """One sum divided by another; ``None`` unless every row has both."""
+        value, of = self.total(column), self.total(divisor)
+        return value / of if value is not None and of else None
+
+    def per_second(self, tokens: str, ms: str) -> float | None:
+        """Tokens per second of a phase; ``None`` unless every row has both sums."""
+        value = self.per(tokens, ms)
+        return None if value is None else 1000 * value
