@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from advisor import redact
-from advisor.diagnosis import Diagnosis, diagnose, main_setup
+from advisor.diagnosis import Diagnosis, diagnose
 from advisor.facts import complete
 from advisor.filters import Filters, redacted
 from advisor.model import (
@@ -20,7 +20,8 @@ from advisor.model import (
 from advisor.sentences import only_benchmarks, verdict_sentence
 from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
-from rules.attribution import Verdict, interval_verdict, verdict
+from rules.attribution import Verdict, aggregate_verdict, interval_verdict, verdict
+from rules.deployments import deployments, main_setup
 from rules.measures import FEW, Machine, Measures
 from rules.rule import Confidence
 from rules.settings import Settings
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from advisor.reading import Reading
+    from parsers import Tables
     from rules.rule import Finding
+
+
+_TAKES_TIME = 0.1
+"""Share of all time from which a model counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,8 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     """
     options = options or Options()
     measures = measure(reading, options)
-    rows = measures.requests.height + measures.intervals.height
-    read = reading.tables.requests.height + reading.tables.intervals.height
-    nothing_passes = bool(read and not rows)
+    read = sum(getattr(reading.tables, name).height for name in ("requests", "intervals", "aggregates"))
+    nothing_passes = _nothing_passes(reading.tables, measures, options.filters)
     nobody_waits = nothing_passes or only_benchmarks(measures)
     diagnosis = Diagnosis([], None, {}, []) if nobody_waits else diagnose(measures)
     decided = _verdict(measures)
@@ -81,6 +86,14 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     )
 
 
+def _nothing_passes(read: Tables, kept: Measures, filters: Filters) -> bool:
+    """Whether the filters left none of the rows read; intervals name no model, so they pass any."""
+    named = read.requests.height + read.aggregates.height
+    if kept.requests.height + kept.aggregates.height or not named + read.intervals.height:
+        return False
+    return not kept.intervals.height or (filters.model is not None and named > 0)
+
+
 def measure(reading: Reading, options: Options) -> Measures:
     """The measures of the rows that pass the filters, in words that may be shown.
 
@@ -88,7 +101,7 @@ def measure(reading: Reading, options: Options) -> Measures:
         InputError: a filter that this log can't answer, or a model file that can't be read.
     """
     text, model = (redact.private, redact.model_name) if options.redact else (redact.clean, redact.clean)
-    requests, intervals, events = (
+    requests, intervals, events, aggregates = (
         redacted(frame, text, model) for frame in options.filters.apply(reading.tables)
     )
     setups = [_redacted(s, text, model) for s in reading.setups]
@@ -96,7 +109,15 @@ def measure(reading: Reading, options: Options) -> Measures:
     _complete(setup, options, text, model)
     _learn_machine(setup, options.machine)
     return Measures(
-        requests, intervals, events, setup, setups, options.machine, reading.counts, options.settings
+        requests,
+        intervals,
+        events,
+        setup,
+        setups,
+        options.machine,
+        reading.counts,
+        options.settings,
+        aggregates=aggregates,
     )
 
 
@@ -144,13 +165,26 @@ def _learn_machine(setup: Setup, machine: Machine) -> None:
 
 
 def _verdict(m: Measures) -> Verdict:
-    return verdict(m.attribution) if m.generations.height else interval_verdict(m.intervals)
+    if m.generations.height:
+        return verdict(m.attribution)
+    if m.sums.attribution.wall_ms:
+        return aggregate_verdict(m.sums.attribution)
+    return interval_verdict(m.intervals)
 
 
 def _healthy(m: Measures, findings: list[Finding], decided: Verdict) -> bool | None:
-    """False with a fault that is at least likely; true when the numbers suffice to say that there is none."""
-    if any(f.fault and f.confidence is not Confidence.POSSIBLE for f in findings):
+    """False with a fault that is at least likely; true when the numbers suffice to say that there is none.
+
+    They do where nothing is suspected and each model that takes time decodes as fast as its memory lets it.
+    """
+    faults = [f for f in findings if f.fault]
+    if any(f.confidence is not Confidence.POSSIBLE for f in faults):
         return False
     enough = m.valid_decode.height >= FEW or m.valid_prefill.height >= FEW
-    as_predicted = any(f.rule == "at-bandwidth-ceiling" for f in findings)
-    return True if decided.phase != "unknown" and enough and as_predicted else None
+    if faults or not enough or decided.phase == "unknown":
+        return None
+    models = sum(part.wall_ms >= _TAKES_TIME * m.wall_ms for part in deployments(m))
+    as_predicted = [
+        f for f in findings if f.rule == "at-bandwidth-ceiling" and f.confidence is Confidence.LIKELY
+    ]
+    return True if len(as_predicted) >= models else None

@@ -35,25 +35,31 @@ class Filters:
     model: str | None = None
     slot: int | None = None
 
-    def apply(self, tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """The requests, intervals and events that pass.
+    def apply(self, tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """The requests, intervals, events and aggregates that pass.
 
         Raises:
             InputError: a time filter on rows none of which has a clock.
         """
-        clocks = ((tables.requests, "finished_at"), (tables.intervals, "time"), (tables.events, "time"))
+        clocks = (
+            (tables.requests, "finished_at"),
+            (tables.intervals, "time"),
+            (tables.events, "time"),
+            (tables.aggregates, "time"),
+        )
         rows = sum(frame.height for frame, _ in clocks)
         timed = sum(frame[clock].count() for frame, clock in clocks)
         if (self.since or self.until) and rows and not timed:
             raise InputError("--since and --until need a log with a wall clock, and this one has none.")
-        requests, intervals, events = (self._passing(frame, clock) for frame, clock in clocks)
-        return requests, intervals, events
+        requests, intervals, events, aggregates = (self._passing(frame, clock) for frame, clock in clocks)
+        return requests, intervals, events, aggregates
 
     def clockless(self, tables: Tables) -> int:
-        """How many requests and intervals a time filter leaves out because they have no clock."""
+        """How many requests, intervals and aggregates a time filter leaves out: they have no clock."""
         if not (self.since or self.until):
             return 0
-        return tables.requests["finished_at"].null_count() + tables.intervals["time"].null_count()
+        clocks = tables.requests["finished_at"], tables.intervals["time"], tables.aggregates["time"]
+        return sum(clock.null_count() for clock in clocks)
 
     def _passing(self, frame: pl.DataFrame, clock: str) -> pl.DataFrame:
         if self.since is not None:

@@ -29,6 +29,7 @@ class Source(_Model):
     requests: int
     intervals: int
     events: int
+    aggregates: int
     incomplete_requests: int
     aborted_requests: int
     failed_requests: int
@@ -84,11 +85,32 @@ class Windows(_Model):
     prefix_hit_rate: float | None
 
 
+class Means(_Model):
+    """Means over requests that are only known summed up; each sum divided by the count it is of.
+
+    ``kind`` is that of the rows, null where there are several.
+    """
+
+    kind: str | None
+    requests: int | None
+    queue_mean_ms: float | None
+    prefill_mean_ms: float | None
+    decode_mean_ms: float | None
+    ttft_mean_ms: float | None
+    total_mean_ms: float | None
+    tpot_mean_ms: float | None
+    prompt_tokens_mean: float | None
+    output_tokens_mean: float | None
+    prefill_tok_s: float | None
+    decode_tok_s: float | None
+
+
 class Summary(_Model):
-    """What was measured over all generations."""
+    """What was measured over all generations, else what their engine summed up."""
 
     requests: int
     intervals: int
+    aggregates: int
     wall_ms: float
     phase_ms: Phases
     phase_share: Phases
@@ -104,6 +126,7 @@ class Summary(_Model):
     concurrency: int | None
     steps: list[Steps]
     windows: Windows | None
+    means: Means | None
 
 
 class VerdictModel(_Model):

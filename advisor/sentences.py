@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.attribution import busy_windows
+from rules.attribution import SAMPLES, busy_windows
+from rules.deployments import deployments
 from rules.measures import FEW
 from rules.physics.reading import outruns_reading
+from rules.waits import largest
 from rules.words import duration, percent, plural, rate
 
 if TYPE_CHECKING:
@@ -39,10 +41,9 @@ def verdict_sentence(m: Measures, decided: Verdict, healthy: bool | None) -> str
 def _where(m: Measures, decided: Verdict) -> str:
     requests = m.generations.height
     if not requests:
-        return _without_requests(m, decided)
+        return summed(m, decided) if m.sums.attribution.wall_ms else _without_requests(m, decided)
     if decided.phase == "unknown":
-        total = f" ({duration(m.wall_ms)} in all)" if m.wall_ms else ""
-        return f"This log can't tell prefill from decode for its {plural(requests, 'request')}{total}."
+        return _undecided(m)
     if decided.phase == "mixed":
         return _mixed(m)
     phase_ms = m.attribution.phase_ms[decided.phase] or 0.0
@@ -53,6 +54,52 @@ def _where(m: Measures, decided: Verdict) -> str:
         f"{_DOING[decided.phase]}{_speed(m, decided.phase)}."
     )
     return said + _first_token(m)
+
+
+def _undecided(m: Measures) -> str:
+    requests, decode = plural(m.generations.height, "request"), m.attribution.phase_share["decode"]
+    if decode is None:
+        total = f" ({duration(m.wall_ms)} in all)" if m.wall_ms else ""
+        return f"This log can't tell prefill from decode for its {requests}{total}."
+    rest = percent(m.attribution.phase_share["other"])
+    return (
+        f"Decode takes {percent(decode)} of the time of {requests}; the other {rest} are in no phase that is "
+        f"told apart.{_first_token(m)}"
+    )
+
+
+def summed(m: Measures, decided: Verdict) -> str:
+    """The verdict on requests that are only known by their sums."""
+    attributed, requests = m.sums.attribution, m.sums.timed_requests
+    shares = sorted(((p, s) for p, s in attributed.phase_share.items() if s), key=lambda item: -item[1])
+    parts = ", ".join(f"{p} {percent(s)}" for p, s in shares)
+    of = plural(requests, "request") if requests else "an unknown number of requests"
+    if decided.phase == "unknown":
+        said = (
+            f"These sums over {of} ({duration(attributed.wall_ms)}) don't tell prefill from decode: {parts}."
+        )
+    elif decided.phase == "mixed":
+        said = f"No phase leads clearly over {of}: {parts}."
+    else:
+        phase_ms, wall_ms = attributed.phase_ms[decided.phase] or 0.0, attributed.wall_ms
+        many = requests or 1
+        each = " a request on average" if requests else " in all"
+        said = (
+            f"{decided.phase.capitalize()} takes {percent(decided.share)} of the time over {of}, "
+            f"{duration(phase_ms / many)} of {duration(wall_ms / many)}{each}: {_DOING[decided.phase]}."
+        )
+    if attributed.phase_ms["queue"] is None and attributed.split:
+        said += " Waiting for a slot is not in these sums."
+    return said + _first_token_of_sums(m)
+
+
+def _first_token_of_sums(m: Measures) -> str:
+    mean_ms, medians = m.sums.per("ttft_ms", "ttft_requests"), m.sums.rows["ttft_p50_ms"]
+    if mean_ms is not None:
+        return f" The first token comes after {duration(mean_ms)} on average."
+    if medians.len() == 1 and medians[0] is not None:
+        return f" The first token comes after {duration(medians[0])} at the median."
+    return ""
 
 
 def _mixed(m: Measures) -> str:
@@ -68,7 +115,7 @@ def _mixed(m: Measures) -> str:
 def _speed(m: Measures, phase: str) -> str:
     samples = {"prefill": (m.valid_prefill, m.prefill_tok_s), "decode": (m.valid_decode, m.decode_tok_s)}
     valid, tok_s = samples.get(phase, (None, None))
-    if valid is None or tok_s is None or valid.height < FEW:
+    if valid is None or tok_s is None or valid.height < FEW or len(deployments(m)) > 1:
         return ""
     fast = ", faster than people read" if phase == "decode" and outruns_reading(tok_s) else ""
     return f" at {rate(tok_s)}{fast}"
@@ -79,7 +126,8 @@ def _first_token(m: Measures) -> str:
     if not ttft.len():
         return ""
     p50, p95 = (duration(ttft.quantile(q, interpolation="linear")) for q in (0.5, 0.95))
-    since = "" if m.serial else " once a slot takes the request; waiting before that is not logged"
+    unseen = (m.generations["ttft_from"] != "arrival").any() and not m.serial
+    since = " once a slot takes the request; waiting before that is not logged" if unseen else ""
     if ttft.len() < FEW:
         return f" The first token comes after {p50}{since}."
     return f" The first token comes after {p50} at the median, {p95} at p95{since}."
@@ -91,12 +139,22 @@ def _without_requests(m: Measures, decided: Verdict) -> str:
     if only_benchmarks(m):
         tests = plural(m.requests.height, "test")
         return f"This is a benchmark's output: {tests} and no request, so there is no wait to split."
+    if m.sums.rows.height:
+        told = [f"{p} {duration(ms)}" for p in _DOING if p != "load" and (ms := m.sums.total(f"{p}_ms"))]
+        known = f": all that is told is {', '.join(told)}" if told else ""
+        return f"What whole requests took is not in these sums{known}.{_first_token_of_sums(m)}"
     if not m.intervals.height:
         errors = m.events.filter(pl.col("kind") == "error")["detail"].drop_nulls()
         failed = [detail for detail in errors if "could not be loaded" in detail]
         if failed:
             return f"Nothing was served: {failed[-1]}."
         return "The engine is recognised, but this log holds no timings."
+    if not (m.intervals["kind"] == "window").any():
+        return _batches(m, decided)
+    if (m.intervals["phase"] == "idle").all():
+        return (
+            f"The engine was idle in all {plural(m.intervals.height, 'window')}: there is nothing to split."
+        )
     busy = busy_windows(m.intervals)
     by_phase = busy.group_by("phase").len().sort("len", "phase", descending=[True, False])
     seen = ", ".join(f"{n} {phase}" for phase, n in by_phase.iter_rows())
@@ -104,3 +162,16 @@ def _without_requests(m: Measures, decided: Verdict) -> str:
         return f"{decided.phase.capitalize()} leads in nearly all busy windows ({seen}); no times are told."
     many = plural(busy.height, "busy window")
     return f"Averages over windows can't split a request's latency; of {many}: {seen or 'none'}."
+
+
+def _batches(m: Measures, decided: Verdict) -> str:
+    counts = ((name, (m.intervals["kind"] == kind).sum()) for kind, name in SAMPLES.items())
+    seen = " and ".join(f"{n:,} {name}" for name, n in counts if n)
+    said = f"Lines of {seen} can't split a request's latency."
+    if decided.phase == "queue":
+        said = f"At least as many requests wait as run, nearly all the time. {said}"
+    running, waiting = (largest(m.intervals[name]) for name in ("running", "waiting"))
+    if running is None:
+        return said
+    waited = "" if waiting is None else f", up to {waiting:,} waited" if waiting else ", none waited"
+    return f"{said} Up to {running:,} requests ran{waited}."

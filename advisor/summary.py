@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from advisor.model import Percentiles, Phases, Rate, Steps, Summary, Windows
+from advisor.model import Means, Percentiles, Phases, Rate, Steps, Summary, Windows
 from rules.attribution import busy_windows
 
 if TYPE_CHECKING:
@@ -15,27 +15,63 @@ if TYPE_CHECKING:
 
 def summarise(m: Measures) -> Summary:
     """The summary of these measures."""
-    rows, attributed = m.generations, m.attribution
-    starts = rows["ttft_from"].drop_nulls().unique().to_list()
+    rows, means = m.generations, _means(m)
+    attributed = m.attribution if means is None else m.sums.attribution
+    starts = (rows if means is None else m.sums.rows)["ttft_from"].drop_nulls().unique().to_list()
     return Summary(
         requests=rows.height,
         intervals=m.intervals.height,
+        aggregates=m.aggregates.height,
         wall_ms=round(attributed.wall_ms, 3),
         phase_ms=Phases(**{p: rounded(ms, 3) for p, ms in attributed.phase_ms.items()}),
         phase_share=Phases(**{p: rounded(share) for p, share in attributed.phase_share.items()}),
-        ttft_ms=_percentiles(rows["ttft_ms"]),
+        ttft_ms=_percentiles(rows["ttft_ms"]) if means is None else _bucketed(m, "ttft", "ttft_requests"),
         ttft_from=starts[0] if len(starts) == 1 else None,
-        tpot_ms=_percentiles(m.valid_decode["decode_ms"] / m.valid_decode["decode_steps"]),
+        tpot_ms=_percentiles(m.valid_decode["decode_ms"] / m.valid_decode["decode_steps"])
+        if means is None
+        else _bucketed(m, "tpot", "requests"),
         total_ms=_percentiles(rows["total_ms"]),
         prefill_tok_s=Rate(n=m.valid_prefill.height, p50=rounded(m.prefill_tok_s, 2)),
         decode_tok_s=Rate(n=m.valid_decode.height, p50=rounded(m.decode_tok_s, 2)),
-        cached_share=rounded(m.cached_share),
+        cached_share=rounded(
+            m.cached_share if means is None else m.sums.per("cached_tokens", "prompt_tokens")
+        ),
         prompt_tokens=_percentiles(rows["prompt_tokens"]),
         output_tokens=_percentiles(rows["output_tokens"]),
         concurrency=m.concurrency,
         steps=_steps(m.intervals),
         windows=_windows(m.intervals),
+        means=means,
     )
+
+
+def _means(m: Measures) -> Means | None:
+    """Means of what is only known summed up; ``None`` where there are requests, or no sums either."""
+    if m.generations.height or not m.sums.rows.height:
+        return None
+    per, requests = m.sums.per, m.sums.total("requests")
+    return Means(
+        kind=m.sums.kind,
+        requests=None if requests is None else int(requests),
+        queue_mean_ms=rounded(per("queue_ms", "requests"), 3),
+        prefill_mean_ms=rounded(per("prefill_ms", "requests"), 3),
+        decode_mean_ms=rounded(per("decode_ms", "requests"), 3),
+        ttft_mean_ms=rounded(per("ttft_ms", "ttft_requests"), 3),
+        total_mean_ms=rounded(per("total_ms", "requests"), 3),
+        tpot_mean_ms=rounded(per("decode_ms", "decode_steps"), 3),
+        prompt_tokens_mean=rounded(per("prompt_tokens", "requests"), 1),
+        output_tokens_mean=rounded(per("output_tokens", "requests"), 1),
+        prefill_tok_s=rounded(m.sums.per_second("prefill_tokens", "prefill_ms"), 2),
+        decode_tok_s=rounded(m.sums.per_second("decode_steps", "decode_ms"), 2),
+    )
+
+
+def _bucketed(m: Measures, what: str, count: str) -> Percentiles:
+    """The percentiles that the buckets of one row gave; those of several rows can't be put together."""
+    rows, of = m.sums.rows, m.sums.total(count)
+    told = rows.row(0, named=True) if rows.height == 1 else {}
+    at = {q: rounded(told.get(f"{what}_{q}_ms"), 3) for q in ("p50", "p90", "p95", "p99")}
+    return Percentiles(n=int(of or 0), **at)
 
 
 def _percentiles(values: pl.Series) -> Percentiles:

@@ -93,6 +93,7 @@ class Event:
     The kinds, and what ``value`` is, where it is known:
 
     - ``aborted``: a client left; ms until its slot was free. ``error``, ``out_of_memory``: no value.
+    - ``cache_evicted``: a prompt was removed from the host's full prompt cache; its size in MiB.
     - ``cache_miss``: what a slot held was of little use to the prompt it took; the share of the prompt that
       it held (0-1). Not told of a slot's first prompt, nor where the host's cache held a better one.
     - ``cache_state``: the host's prompt cache after an update; the share of its limit that is used (0-1).
@@ -107,6 +108,7 @@ class Event:
       says so. Where it is known which request waited, its ``load_ms`` says the same again.
     - ``model_unload``: a model was unloaded; ``detail`` says which and why, as far as it is told.
     - ``preempted``: requests gave up their KV cache; how many.
+    - ``prompt_repeated``: the slot that was chosen held the whole prompt; the share of it (1).
     - ``prompt_truncated``: a prompt was cut; tokens lost.
     """
 

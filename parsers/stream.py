@@ -13,13 +13,15 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from parsers.carriers import unwrap
+from parsers.carriers import may_be_docker_json, unwrap
 from parsers.cut import drop_middle
 from parsers.formats import FORMATS
 from parsers.formats.base import At, Counts, Process
 from parsers.search import Search
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parsers.formats.base import Format, Reader
     from parsers.records import Row
     from parsers.search import Trial
@@ -32,6 +34,22 @@ class UnknownEngineError(ValueError):
     """No format is called that."""
 
 
+def _formats_of(engine: str | None, formats: Sequence[Format]) -> list[Format]:
+    """The formats of an engine, of what it runs inside, and of setups; all of them for ``None``."""
+    if engine is None:
+        return list(formats)
+    named = [fmt for fmt in formats if fmt.engine == engine]
+    if not named:
+        raise UnknownEngineError(engine)
+    wanted = {engine, *(inside for fmt in named for inside in fmt.inside)}
+    return [fmt for fmt in formats if fmt.engine in wanted or fmt.grain == "setup"]
+
+
+def _unindented(line: bytes) -> tuple[bytes, ...]:
+    """The line, and without its indentation where it has one."""
+    return (line, line.lstrip(b" \t")) if line[:1] in (b" ", b"\t") else (line,)
+
+
 class Stream:
     """Reads one source.
 
@@ -39,6 +57,7 @@ class Stream:
         source: the name rows carry.
         engine: read only this engine's formats, without looking for others.
         year: the year of clocks that print none (vLLM); default this year.
+        formats: the formats to look for, in the order they are tried.
 
     Attributes:
         bytes: bytes fed so far.
@@ -48,7 +67,14 @@ class Stream:
         matched: how many lines each engine's formats have recognised.
     """
 
-    def __init__(self, source: str, *, engine: str | None = None, year: int | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        *,
+        engine: str | None = None,
+        year: int | None = None,
+        formats: Sequence[Format] = FORMATS,
+    ) -> None:
         self.source = source
         self.bytes = 0
         self.counts = Counts()
@@ -65,12 +91,7 @@ class Stream:
         self._setups: list[Setup] = []
         self._processes: dict[bytes | None, Process] = {}
         self._readers: dict[tuple[bytes | None, Format], Reader] = {}
-        if engine is not None and not any(fmt.engine == engine for fmt in FORMATS):
-            raise UnknownEngineError(engine)
-        self._search = Search(
-            [fmt for fmt in FORMATS if engine in (None, fmt.engine) or fmt.grain == "setup"],
-            awake=engine is not None,
-        )
+        self._search = Search(_formats_of(engine, formats), awake=engine is not None)
 
     @property
     def lines(self) -> int:
@@ -94,7 +115,10 @@ class Stream:
         if hosts:
             return hosts[0]
         named = Counter({e: n for e, n in self.matched.items() if e != "llama.cpp"}) or self.matched
-        return named.most_common(1)[0][0] if named else None
+        if not named:
+            return None
+        engine = named.most_common(1)[0][0]
+        return next((fork for p in self._processes.values() if (fork := p.forks.get(engine))), engine)
 
     def feed(self, data: bytes) -> list[Row]:
         """Take the next bytes; return the rows that they complete."""
@@ -182,13 +206,16 @@ class Stream:
         if not clean:
             raw = raw.rstrip(b"\r")
             clean = b"\x1b" not in raw and b"\r" not in raw
+        clean = clean and not may_be_docker_json(raw)
         for needle, trials in found:
             if clean and self._try(trials, At(number, offset, None, raw), None):
                 return
-            for text in (raw, raw.lstrip(b" \t")) if raw[:1] in (b" ", b"\t") else (raw,):
-                body, label, time = unwrap(text, needle)
-                if not (clean and body is raw) and self._try(trials, At(number, offset, time, body), label):
-                    return
+            for text in _unindented(raw):
+                carried, label, time = unwrap(text, needle)
+                for body in _unindented(carried):
+                    at = At(number, offset, time, body)
+                    if not (clean and body is raw) and self._try(trials, at, label):
+                        return
 
     def _try(self, trials: list[Trial], at: At, label: bytes | None) -> bool:
         """True if one matched; a number in it that is none, or can't be, costs the line and no more."""

@@ -55,15 +55,23 @@ def attribute(requests: pl.DataFrame) -> Attribution:
 def verdict(attributed: Attribution) -> Verdict:
     """The leading phase of requests; ``other`` never leads, it makes the verdict mixed.
 
-    Where no request tells prefill and decode apart, only loading or queueing can be named.
+    A phase that leads it leads each of its parts. Where it leads and no request tells prefill and decode
+    apart, there is no verdict.
     """
     shares = {p: s for p, s in attributed.phase_share.items() if s is not None}
-    if not shares:
-        return Verdict("unknown", None)
-    leading = _leading(shares)
-    if not attributed.split and leading.phase not in ("queue", "load"):
-        return Verdict("unknown", None)
-    return leading
+    leading = _leading(shares) if shares else Verdict("unknown", None)
+    return leading if attributed.split or leading.phase != "mixed" else Verdict("unknown", None)
+
+
+def aggregate_verdict(attributed: Attribution) -> Verdict:
+    """The leading phase of requests that are only known by their sums.
+
+    What a sum of totals has beyond the named phases is ``other``: a phase that leads it leads each of its
+    parts. Where ``other`` leads and prefill and decode are not told apart, there is no verdict.
+    """
+    shares = {p: s for p, s in attributed.phase_share.items() if s is not None}
+    leading = _leading(shares) if shares else Verdict("unknown", None)
+    return leading if attributed.split or leading.phase != "mixed" else Verdict("unknown", None)
 
 
 def _leading(shares: dict[str, float]) -> Verdict:
@@ -74,6 +82,15 @@ def _leading(shares: dict[str, float]) -> Verdict:
     return Verdict(cast("VerdictPhase", leader) if clear else "mixed", share)
 
 
+SAMPLES = {
+    "window": "windows",
+    "iteration": "steps",
+    "decode_batch": "decode batches",
+    "prefill_batch": "prefill batches",
+}
+"""Kinds of intervals and what to call them, those that sample the engine's time most evenly first."""
+
+
 def busy_windows(intervals: pl.DataFrame) -> pl.DataFrame:
     """Windows in which the engine did something, as far as they tell.
 
@@ -82,11 +99,26 @@ def busy_windows(intervals: pl.DataFrame) -> pl.DataFrame:
     return intervals.filter((pl.col("kind") == "window") & ~pl.col("phase").is_in(["idle", "unknown"]))
 
 
+def busy_samples(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Intervals in which requests ran or waited, of the one kind that samples the time most evenly."""
+    for kind in SAMPLES:
+        rows = intervals.filter(pl.col("kind") == kind)
+        if rows.height:
+            ran = (pl.col("running").fill_null(0) > 0) | (pl.col("waiting").fill_null(0) > 0)
+            return busy_windows(rows) if kind == "window" else rows.filter(ran)
+    return intervals.clear()
+
+
+_QUEUED = pl.when(pl.col("waiting") >= pl.max_horizontal("running", 1)).then(pl.lit("queue"))
+"""As in windows: at least as many wait as run."""
+
+
 def interval_verdict(intervals: pl.DataFrame) -> Verdict:
     """The verdict of a log that has windows or steps instead of requests.
 
     Steps (``iteration``) have exact times, so their phases are summed. Windows are averages over ten seconds
-    and all requests: they decide only when nearly all busy ones agree, and never give a share.
+    and all requests: they decide only when nearly all busy ones agree, and never give a share. Batches tell
+    only of queues: their time is not known.
     """
     steps = intervals.filter(pl.col("kind") == "iteration")
     if steps.height:
@@ -97,7 +129,9 @@ def interval_verdict(intervals: pl.DataFrame) -> Verdict:
             if total
         }
         return _leading(by_phase) if by_phase else Verdict("unknown", None)
-    busy = busy_windows(intervals)
+    busy = busy_samples(intervals)
+    if busy.height and busy["kind"][0] != "window":
+        busy = busy.drop_nulls("waiting").with_columns(phase=_QUEUED)
     phases: tuple[VerdictPhase, ...] = ("queue", "prefill", "decode")
     for phase in phases:
         agreeing = busy.filter(pl.col("phase") == phase).height

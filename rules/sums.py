@@ -46,6 +46,12 @@ class Sums:
         return attribute(self.rows.with_columns(load_ms=pl.lit(None, pl.Float64)))
 
     @property
+    def timed_requests(self) -> int | None:
+        """How many requests the attribution is of; ``None`` where a row with a total does not say."""
+        counts = self.rows.drop_nulls("total_ms")["requests"]
+        return None if counts.null_count() else int(counts.sum())
+
+    @property
     def kind(self) -> str | None:
         """The kind of the rows; ``None`` without any, or with several."""
         kinds = self.rows["kind"].unique()

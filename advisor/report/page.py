@@ -66,6 +66,8 @@ def heading(analysis: Analysis) -> str:
         read.append(analysis.setup.model)
     if analysis.summary.requests:
         read.append(plural(analysis.summary.requests, "request"))
+    if analysis.summary.means is not None and analysis.summary.means.requests:
+        read.append(f"{plural(analysis.summary.means.requests, 'request')} summed up")
     if analysis.summary.intervals:
         read.append(plural(analysis.summary.intervals, "interval"))
     lost = {w: sum(getattr(s, f"{w}_requests") for s in analysis.sources) for w in _LOST}
@@ -104,6 +106,14 @@ def nothing_to_change(analysis: Analysis) -> str:
     return looked
 
 
+def unanswered(analysis: Analysis) -> list[str]:
+    """Why rules could not tell, each reason once: ``loads are not logged (reload-after-idle, ...).``."""
+    rules: dict[str, list[str]] = {}
+    for one in analysis.unanswered:
+        rules.setdefault(one.reason, []).append(one.rule)
+    return [f"{reason} ({', '.join(names)})." for reason, names in rules.items()]
+
+
 def where(lines: list[Line]) -> str:
     """``server.log:14, 22``; each with its file where they differ; empty without lines."""
     if len({line.source for line in lines}) == 1:
@@ -115,7 +125,7 @@ def measured(analysis: Analysis) -> list[tuple[str, ...]]:
     """The table: header first; of requests, else of the engine's steps or windows; empty without any."""
     s = analysis.summary
     if not s.requests:
-        return _steps(s) or _windows(s)
+        return _means(s) or _steps(s) or _windows(s)
     start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
     rows = [
         (f"time to first token{start}", *_spread(s.ttft_ms, duration)),
@@ -130,6 +140,32 @@ def measured(analysis: Analysis) -> list[tuple[str, ...]]:
     if s.cached_share is not None:
         shown.append(("prompt tokens from cache", percent(s.cached_share), "", "", ""))
     return [("", "p50", "p95", "max", "n"), *shown] if shown else []
+
+
+def _means(s: Summary) -> list[tuple[str, ...]]:
+    if (means := s.means) is None:
+        return []
+    start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
+    rows = [
+        (f"time to first token{start}", duration(means.ttft_mean_ms), *_bucket_ends(s.ttft_ms)),
+        ("total", duration(means.total_mean_ms), "", "", count(means.requests)),
+        ("waiting", duration(means.queue_mean_ms), "", "", count(means.requests)),
+        ("prefill", duration(means.prefill_mean_ms), "", "", count(means.requests)),
+        ("decode", duration(means.decode_mean_ms), "", "", count(means.requests)),
+        ("time per token (TPOT)", duration(means.tpot_mean_ms), *_bucket_ends(s.tpot_ms)),
+        ("prompt tokens", count(means.prompt_tokens_mean), "", "", count(means.requests)),
+        ("output tokens", count(means.output_tokens_mean), "", "", count(means.requests)),
+        ("prefill, tokens by time", rate(means.prefill_tok_s), "", "", ""),
+        ("decode, tokens by time", rate(means.decode_tok_s), "", "", ""),
+        ("prompt tokens from cache", percent(s.cached_share), "", "", ""),
+    ]
+    shown = [(name, mean.replace("?", ""), *more) for name, mean, *more in rows if mean != "?" or more[0]]
+    return [("", "mean", "p50", "p95", "n"), *shown] if shown else []
+
+
+def _bucket_ends(p: Percentiles) -> tuple[str, str, str]:
+    p50, p95 = ("" if value is None else duration(value) for value in (p.p50, p.p95))
+    return p50, p95, count(p.n) if p.n else ""
 
 
 def _steps(s: Summary) -> list[tuple[str, ...]]:

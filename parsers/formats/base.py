@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from parsers.documents.base import Document
     from parsers.records import Row
 
 
@@ -58,6 +59,9 @@ class Format:
         lines: the lines it reads.
         reader: makes the object that joins lines to rows.
         host: true for a program that runs another engine and logs around it, so both logs are one.
+        inside: the engines whose lines stand in its log; ``--engine`` reads them with it.
+        splits: the phases that such a log times for each request, in words for people.
+        documents: whole files that it writes; one is claimed by its first bytes instead.
     """
 
     engine: str
@@ -68,6 +72,9 @@ class Format:
     lines: tuple[Line, ...]
     reader: Callable[[Process], Reader]
     host: bool = False
+    inside: tuple[str, ...] = ()
+    splits: str = ""
+    documents: tuple[Document, ...] = ()
 
 
 class At(NamedTuple):
@@ -113,6 +120,8 @@ class Process:
     Attributes:
         host: engine that logs around others (Ollama around llama-server); their rows carry its name.
         hosted: those engines.
+        forks: what rows call an engine that the log shows to be a fork of it.
+        host_has_clock: it hosts them with llama.cpp's own clock, which others switch off.
         on_request: a hook that takes requests before they leave; it emits them itself, maybe later.
         on_event: the same for events.
         clocked: its lines have a clock of its own, so that like ones without it are quotes.
@@ -124,6 +133,8 @@ class Process:
         self.counts = counts
         self.host: str | None = None
         self.hosted: frozenset[str] = frozenset()
+        self.host_has_clock = False
+        self.forks: dict[str, str] = {}
         self.on_request: Callable[[Request], None] | None = None
         self.on_event: Callable[[Event], None] | None = None
         self.readers: list[Reader] = []
@@ -165,6 +176,8 @@ class Process:
         """A new process begins at this line; open requests of the old one, unless it lives on, never end."""
         for reader in self.readers:
             reader.joined() if beside else reader.close()
+        if self.host_has_clock and not beside:
+            self._unhost()
         self._announced.clear()
         self.clocked = False
         if self._served or not self.setup.is_empty:
@@ -173,12 +186,16 @@ class Process:
         self._begin(at)
 
     def see_clock(self) -> None:
-        """A line has llama.cpp's own clock, which hosts switch off: what they hosted is over."""
+        """A line has llama.cpp's own clock: where the host switches it off, what it hosted is over."""
         self.clocked = True
-        if self.host is not None:
+        if self.host is not None and not self.host_has_clock:
             for reader in self.readers:
                 reader.close()
-            self.host = self.on_request = self.on_event = None
+            self._unhost()
+
+    def _unhost(self) -> None:
+        self.host = self.on_request = self.on_event = None
+        self.host_has_clock = False
 
     def _begin(self, at: At) -> None:
         self.setup.line, self._begun = at.number, True
@@ -195,8 +212,8 @@ class Process:
             self.release(row)
 
     def name_of(self, engine: str) -> str:
-        """What rows call this engine: its own name, or its host's."""
-        return self.host if self.host and engine in self.hosted else engine
+        """What rows call this engine: its own name, its fork's, or its host's."""
+        return self.host if self.host and engine in self.hosted else self.forks.get(engine, engine)
 
     def release(self, row: Row) -> None:
         """Let a row out of the process."""

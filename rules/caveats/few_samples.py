@@ -8,8 +8,8 @@ Why it matters:
     With fewer than five, a rate or a percentile is one request's luck.
 
 When not to worry:
-    Shares of time are sums over all requests and hold. Prefills that are all too short for a rate are the
-    matter of `cached-prefill-noise`.
+    Shares of time are sums over all requests and hold. Prefills that are short because the cache held the
+    rest are the matter of `cached-prefill-noise`.
 
 What to change:
     Log more requests, or longer ones.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.caveats.cached_prefill_noise import SHORT_TOKENS
+from rules.caveats import cached_prefill_noise
 from rules.measures import FEW
 from rules.rule import Caveat
 
@@ -40,7 +40,8 @@ def check(m: Measures) -> Caveat | None:
     prefills = rows.filter(pl.col("prefill_ms").is_not_null())
     decodes = rows.filter(pl.col("decode_ms").is_not_null())
     few = []
-    if (prefills["prefill_tokens"] >= SHORT_TOKENS).any() and m.valid_prefill.height < FEW:
+    longer = (prefills["prefill_tokens"] >= cached_prefill_noise.SHORT_TOKENS).any()
+    if longer and m.valid_prefill.height < FEW and cached_prefill_noise.check(m) is None:
         few.append(f"prefill {m.valid_prefill.height} of {prefills.height} requests")
     if decodes.height and m.valid_decode.height < FEW:
         few.append(f"decode {m.valid_decode.height} of {decodes.height} requests")

@@ -19,6 +19,7 @@ Sources:
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -30,10 +31,16 @@ if TYPE_CHECKING:
 
 ID = "interval-lines"
 
+_ALL_TOKENS, _COMPUTED_ONLY = (0, 14), (0, 17)
+"""The last vLLM known to count cached prompt tokens, and the first known not to."""
+
 
 def check(m: Measures) -> Caveat | None:
     """Say what the windows can't give."""
-    averaged = m.intervals.filter(pl.col("kind") == "window")
+    averaged = m.intervals.filter(
+        (pl.col("kind") == "window")
+        & pl.any_horizontal(pl.col("prefill_tok_s", "decode_tok_s", "span_ms").is_not_null())
+    )
     if not averaged.height or m.attribution.split:
         return None
     span_ms = averaged["span_ms"].median()
@@ -41,5 +48,16 @@ def check(m: Measures) -> Caveat | None:
     return Caveat(
         ID,
         f"The {averaged.height} stats lines are averages {over}over all requests, idle time included: no "
-        "request's time to first token and no engine speed follows from them.",
+        f"request's time to first token and no engine speed follows from them.{_prompt_tokens(m)}",
     )
+
+
+def _prompt_tokens(m: Measures) -> str:
+    """Which prompt tokens vLLM counts, where its version tells."""
+    version = re.match(r"(\d+)\.(\d+)", m.setup.engine_version or "")
+    if m.engine != "vllm" or version is None:
+        return ""
+    known = int(version[1]), int(version[2])
+    if known >= _COMPUTED_ONLY:
+        return " Its prompt throughput leaves out tokens from the prefix cache."
+    return " Its prompt throughput counts tokens from the prefix cache too." if known <= _ALL_TOKENS else ""

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.caveats.client_ttft import only_clients
 from rules.rule import Caveat
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def switch(m: Measures, remedy: str) -> str:
 def _timings(m: Measures) -> str | None:
     steps = m.intervals.filter(pl.col("kind") == "iteration").height
     others = m.requests.height - m.generations.height
-    if m.attribution.split or steps or (others and not m.generations.height):
+    summed = m.sums.rows.height and not m.generations.height
+    told = m.attribution.split or summed or steps or only_clients(m)
+    if told or (others and not m.generations.height):
         return None
     if not m.generations.height and not m.intervals.height and _logs_times(m):
         failed = m.events.filter(pl.col("kind").is_in(["error", "out_of_memory"])).drop_nulls("detail")

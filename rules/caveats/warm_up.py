@@ -1,8 +1,8 @@
 """The first request after a start is slower than those after it.
 
 What it looks at:
-    The first request of each process start that the log shows, beside the others: its prefill against this
-    log's own fit, its time per token against the median.
+    The first request of each process start that the log shows, beside the others of the same model and
+    settings: its prefill against their fit, its time per token against their median.
 
 Why it matters:
     Weights are read from disk for the first time, kernels are compiled, graphs are captured. A comparison of
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.deployments import deployments
 from rules.measures import FEW
 from rules.rule import Caveat
 from rules.words import duration
@@ -42,11 +43,7 @@ MATTERS_MS = 100.0
 
 def check(m: Measures) -> Caveat | None:
     """Say how much slower the first one was, in the phase where it shows most."""
-    shown = [run for run, setup in enumerate(m.setups) if setup.origin]
-    first = (
-        m.generations.filter(pl.col("run").is_in(shown)).sort("line").unique(["source", "run"], keep="first")
-    )
-    slower = [found for found in (_prefill(m, first), _decode(m, first)) if found is not None]
+    slower = [found for part in deployments(m) for found in _slower_first(part)]
     if not slower:
         return None
     what, expected_ms, ms = max(slower, key=lambda found: found[2] / found[1])
@@ -55,6 +52,14 @@ def check(m: Measures) -> Caveat | None:
         f"The first request after a start took {duration(ms)} {what} where {duration(expected_ms)} would be "
         "usual here: it warms the machine up. Totals hold it; rates and fits do not follow it.",
     )
+
+
+def _slower_first(m: Measures) -> list[tuple[str, float, float]]:
+    shown = [run for run, setup in enumerate(m.setups) if setup.origin]
+    first = (
+        m.generations.filter(pl.col("run").is_in(shown)).sort("line").unique(["source", "run"], keep="first")
+    )
+    return [found for found in (_prefill(m, first), _decode(m, first)) if found is not None]
 
 
 def _prefill(m: Measures, first: pl.DataFrame) -> tuple[str, float, float] | None:

@@ -20,6 +20,8 @@ from parsers.formats.prometheus import (
 from parsers.formats.prometheus.reader import PrometheusReader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from parsers.formats.prometheus.names import Names
 
 _SAMPLE = rb"(?P<sample>%b(?P<name>\w+)(?:\{.*\})?[ \t]+[-+.\w]+(?:[ \t]+-?\d+)?)\s*$"
@@ -35,7 +37,20 @@ def _format(names: Names) -> Format:
         identify=tuple(b"# TYPE " + prefix for prefix in prefixes),
         lines=tuple(line("sample", prefix, _SAMPLE % prefix) for prefix in prefixes),
         reader=partial(PrometheusReader, names=names),
+        splits=f"sums: {', '.join(_timed(names))}",
     )
+
+
+def _timed(names: Names) -> Iterator[str]:
+    """What the engine sums up, in words."""
+    decode = names.decode or names.gaps or names.after_call
+    for word, there in (("queue", names.queue), ("prefill", names.prefill), ("decode", decode)):
+        if there:
+            yield word
+    if names.first and not names.prefill:
+        yield "time to first token"
+    if names.total and not (names.prefill and decode):
+        yield "total"
 
 
 FORMATS: tuple[Format, ...] = tuple(

@@ -34,11 +34,13 @@ class Names:
         versions: whose names are known.
         prefixes: what all names begin with.
         model: labels that hold the model's name.
+        core: of several models only those with one of these numbers count; others pass requests on to them.
         ranks: labels that tell parallel engines apart; their numbers add up.
         select: by metric, the label that selects a part of it.
         requests: finished requests: a counter, or a histogram that each of them enters once.
         queue, prefill, decode, total: sums of times of the finished requests.
-        inference: their time from the scheduler on.
+        per_batch: metrics whose presence says that ``prefill`` counts a batch once, for all its requests.
+        busy: requests in a batch, on average since the start; up to one, batches are requests.
         queued_before: the total's clock starts after the queue, so the queue is added to it.
         first: time to first token, counted when it comes, so also for requests that run on.
         first_from: where that clock starts.
@@ -55,6 +57,7 @@ class Names:
     versions: str
     prefixes: Of
     model: Of = ("model_name",)
+    core: Of = ()
     ranks: Of = ("engine",)
     select: Mapping[str, str] = field(default_factory=dict)
     requests: Of = ()
@@ -65,8 +68,9 @@ class Names:
     queue: Of = ()
     prefill: Of = ()
     decode: Of = ()
-    inference: Of = ()
     total: Of = ()
+    per_batch: Of = ()
+    busy: Of = ()
     queued_before: bool = False
     first: Of = ()
     first_from: Literal["arrival", "slot"] | None = None
@@ -101,15 +105,15 @@ class Names:
     @property
     def gauges(self) -> frozenset[str]:
         """The metrics that may fall."""
-        of = (*self.running, *self.waiting, *self.kv_usage, *self.hit_rate)
+        of = (*self.running, *self.waiting, *self.kv_usage, *self.hit_rate, *self.busy)
         return frozenset(name.partition("[")[0] for name in of)
 
 
 _NUMBERS = frozenset(
     (
         *("requests", "prompt_tokens", "cached_tokens", "prefill_tokens", "output_tokens"),
-        *("queue", "prefill", "decode", "inference", "total", "first", "gaps", "after_call", "per_token"),
-        *("running", "waiting", "kv_usage", "hit_rate", "aborted", "failed"),
+        *("queue", "prefill", "decode", "total", "first", "gaps", "after_call", "per_token"),
+        *("running", "waiting", "kv_usage", "hit_rate", "aborted", "failed", "per_batch", "busy"),
     )
 )
 

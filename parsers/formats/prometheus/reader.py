@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import Reader
-from parsers.formats.prometheus.rows import aggregate, counted, state
+from parsers.formats.prometheus.rows import aggregate, counted, state, times_by_request
 from parsers.formats.prometheus.snapshot import Numbers, Snapshot
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class PrometheusReader(Reader):
         if part is None:
             return
         sample = _parsed(m["sample"].decode("utf-8", "replace"))
+        if "quantile" in sample.labels:  # of a summary: neither sum nor state
+            return
         series = hash((sample.name, frozenset(sample.labels.items())))
         if self._now is not None and series in self._now.seen:
             self._end()
@@ -84,17 +86,18 @@ class PrometheusReader(Reader):
         now, self._now = self._now, None
         if now is None or not now.models or len(now.seen) > MAX_SERIES:
             return
+        now.keep_only(self._names.core)
         last = self._last if self._run == self.process.run else None
         if last is not None and now.restarted_since(last):
             self.process.restart(now.at)
             last = None
         self._learn(now)
         for model, numbers in now.models.items():
-            self._emit(
-                now, model, aggregate(numbers, self._names), span_ms=_span_ms(_start_of(now), now.time)
-            )
+            by_request = times_by_request(numbers, self._names)
+            row = aggregate(numbers, self._names, by_request=by_request)
+            self._emit(now, model, row, span_ms=_span_ms(_start_of(now), now.time))
             if last is not None and model in last.models:
-                row = aggregate(numbers.minus(last.models[model]), self._names)
+                row = aggregate(numbers.minus(last.models[model]), self._names, by_request=by_request)
                 row.kind = "between"
                 self._emit(now, model, row, span_ms=_span_ms(last.time, now.time))
             if (seen := state(numbers, self._names)) is not None:

@@ -16,6 +16,8 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _LONGEST_MEAN_MS = 1e9
 """Eleven days: no request takes that long on average, but a time since 1970 does."""
 _ROUNDING = 0.001
+_ALONE = 1.01
+"""Slots busy on average: up to here, a sum over batches is one over requests within a percent."""
 
 
 class Sum(NamedTuple):
@@ -25,14 +27,15 @@ class Sum(NamedTuple):
     of: float | None
 
 
-def aggregate(numbers: Numbers, names: Names) -> Aggregate:
+def aggregate(numbers: Numbers, names: Names, *, by_request: bool = True) -> Aggregate:
     """The row of these numbers; a sum that is not of the finished requests alone is left out.
 
-    Times are in ms. ``total_ms`` is the engine's own, else the sum of queue, prefill and decode. A negative
-    time, or one that is a date, is infinite here, so that the core leaves it out and counts it.
+    ``by_request`` is what `times_by_request` says of the snapshot. Times are in ms; ``total_ms`` is the
+    engine's own, else the sum of queue, prefill and decode. A negative time, or one that is a date, is
+    infinite here, so that the core leaves it out and counts it.
     """
-    done = _read(numbers, names.requests)
-    requests = None if done is None else done.value if done.of is None else done.of
+    counts = (numbers.total((name, kind)) for name in names.requests for kind in ("count", ""))
+    requests = next((count for count in counts if count is not None), None)
 
     def of_finished(of: Of, *, ms: bool = False) -> float | None:
         found = _read(numbers, of, ms=ms)
@@ -46,7 +49,7 @@ def aggregate(numbers: Numbers, names: Names) -> Aggregate:
     row.prefill_tokens = _whole(of_finished(names.prefill_tokens))
     row.output_tokens = _whole(of_finished(names.output_tokens))
     row.queue_ms = of_finished(names.queue, ms=True)
-    row.prefill_ms = of_finished(names.prefill, ms=True)
+    row.prefill_ms = of_finished(names.prefill, ms=True) if by_request else None
     row.total_ms = of_finished(names.total, ms=True)
     if names.queued_before and row.total_ms is not None and row.queue_ms is not None:
         row.total_ms += row.queue_ms
@@ -61,6 +64,14 @@ def aggregate(numbers: Numbers, names: Names) -> Aggregate:
     _complete(row)
     _percentiles(row, numbers, names)
     return row
+
+
+def times_by_request(numbers: Numbers, names: Names) -> bool:
+    """Whether prefill is summed up over requests, or over batches that never held more than one."""
+    if all(numbers.total((name, "")) is None for name in names.per_batch):
+        return True
+    busy = _sum_of(numbers, names.busy)
+    return busy is not None and busy <= _ALONE
 
 
 def _complete(row: Aggregate) -> None:
@@ -96,7 +107,7 @@ def _percentiles(row: Aggregate, numbers: Numbers, names: Names) -> None:
             if buckets := numbers.buckets(name):
                 for column, q in _QUANTILES.items():
                     at = quantile(q, buckets)
-                    setattr(row, f"{what}_{column}_ms", None if at is None else at * unit_ms(name))
+                    setattr(row, f"{what}_{column}_ms", None if at is None else round(at * unit_ms(name), 6))
                 break
 
 

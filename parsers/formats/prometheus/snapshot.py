@@ -99,6 +99,11 @@ class Snapshot:
     facts: dict[str, object] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
+    def keep_only(self, core: tuple[str, ...]) -> None:
+        """Drop the models that have none of these numbers, if others have."""
+        engines = {m: n for m, n in self.models.items() if any((name, "") in n.by_rank for name in core)}
+        self.models = engines or self.models
+
     def restarted_since(self, earlier: Snapshot) -> bool:
         """Whether the process is another one: a series was created anew, or a sum fell."""
         created = any(self.created[s] != earlier.created[s] for s in self.created.keys() & earlier.created)

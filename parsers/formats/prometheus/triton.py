@@ -1,7 +1,8 @@
 """Triton Inference Server's names (its `docs/user_guide/metrics.md`), with those of its TensorRT-LLM backend.
 
-Durations are sums over requests in microseconds, for each model of an ensemble apart. A model's compute time
-is all of it, so prefill and decode are not told apart.
+Durations are sums over requests in microseconds, for each model apart. The models of an ensemble share each
+request, so only those that the TensorRT-LLM backend runs are read, where it has numbers of its own. A model's
+compute time is all of it, so prefill and decode are not told apart.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ NAMES = Names(
     versions="2.20 and newer",
     prefixes=("nv_",),
     model=("model",),
+    core=("trt_llm_request_metrics[scheduled]",),
     ranks=(),
     select={
         "trt_llm_request_metrics": "request_type",
