@@ -25,16 +25,19 @@ from advisor.command import (
     writes_unicode,
 )
 from advisor.errors import InputError
+from advisor.formats_command import app as formats_app
 from advisor.options import (
     ActiveWeightsBytes,
     Bandwidth,
     Cached,
     ContextDepth,
     Cores,
+    DebugUnparsed,
     DecodeRate,
     DeviceName,
     Engine,
     EstimateFormat,
+    FormatFile,
     Gguf,
     KvBytesPerToken,
     Layers,
@@ -49,6 +52,7 @@ from advisor.options import (
     Prompt,
     Props,
     RowFormat,
+    RuleId,
     Since,
     Slot,
     Sockets,
@@ -82,6 +86,8 @@ def analyze(
     everything: Annotated[bool, typer.Option("--all", help="All findings, each with its evidence.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Write the page as a picture too.")] = None,
     engine: Engine = None,
+    format_file: FormatFile = None,
+    debug_unparsed: DebugUnparsed = False,
     since: Since = None,
     until: Until = None,
     model: Model = None,
@@ -103,7 +109,7 @@ def analyze(
     asked = options(
         since, until, model, slot, gguf, props, device, bandwidth, vram, memory, cores, sockets, no_redact
     )
-    reading = read(paths, engine)
+    reading = read(paths, engine, format_file, debug=debug_unparsed)
     analysis = diagnose(reading, asked)
     if format is PageFormat.JSON:
         text = analysis.model_dump_json(by_alias=True, indent=2)
@@ -167,6 +173,8 @@ def export(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")] = None,
     format: Annotated[RowFormat | None, typer.Option(help="Format, if the ending doesn't say.")] = None,  # noqa: A002
     engine: Engine = None,
+    format_file: FormatFile = None,
+    debug_unparsed: DebugUnparsed = False,
     since: Since = None,
     until: Until = None,
     model: Model = None,
@@ -181,7 +189,7 @@ def export(
     output = target(output, paths)
     kind = kind_of(output, format.value if format else None)
     asked = options(since, until, model, slot, no_redact=no_redact)
-    reading = read(paths, engine)
+    reading = read(paths, engine, format_file, debug=debug_unparsed)
     rows = measure(reading, asked)
     write(getattr(rows, table.value), table.value, output, kind)
     hint_at_other_tables(rows, table.value)
@@ -189,9 +197,7 @@ def export(
 
 
 @app.command()
-def explain(
-    rule: Annotated[str, typer.Argument(help="An id of `phasewise rules`.")],
-) -> None:
+def explain(rule: RuleId) -> None:
     """Say what a rule looks at, why it matters, and when not to worry."""
     from advisor.config import settings
     from advisor.explain import explain as text_of
@@ -210,12 +216,7 @@ def rules(
     sys.stdout.write(rules_toml(settings()) if toml else rules_list(settings()))
 
 
-@app.command()
-def formats() -> None:
-    """List the log formats that are read."""
-    from advisor.explain import formats_list
-
-    sys.stdout.write(formats_list())
+app.add_typer(formats_app, name="formats")
 
 
 @app.command()
@@ -291,6 +292,7 @@ def _sentence(error: typer.BadParameter) -> str:
 
 def _with_verb(arguments: Sequence[str]) -> Iterator[str]:
     verbs = {c.name or (c.callback.__name__ if c.callback else "") for c in app.registered_commands}
+    verbs |= {str(group.name) for group in app.registered_groups}
     root_options = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
     if arguments and arguments[0] not in verbs | root_options:
         yield "analyze"

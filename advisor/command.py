@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from advisor.reading import Reading
     from rules.measures import Measures
 
+_SHAPES = 30
 OK, LIMIT_BROKEN, BAD_USAGE, NOTHING_RECOGNISED = 0, 1, 2, 3
 
 
@@ -56,35 +57,69 @@ def require(paths: Sequence[str]) -> None:
     raise SystemExit(BAD_USAGE)
 
 
-def read(paths: Sequence[str], engine: str | None) -> Reading:
-    """Read all inputs; without anything recognised this ends the command with its sentences."""
+def read(
+    paths: Sequence[str], engine: str | None, format_file: Path | None = None, *, debug: bool = False
+) -> Reading:
+    """Read all inputs; without anything recognised this ends the command with its sentences.
+
+    Args:
+        paths: as given.
+        engine: read them as this engine's logs.
+        format_file: a format of the user's own, tried first.
+        debug: count the shapes of lines that look like timings and are not read.
+    """
     from advisor.reading import read as read_all
-    from parsers import ENGINES, UnknownEngineError
+    from advisor.user_formats import all_formats
+    from parsers import UnknownEngineError
+    from parsers.formats import engines_of
 
     if STDIN in paths and sys.stdin and sys.stdin.isatty():
         warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
+    formats = all_formats(format_file)
     try:
-        reading = read_all(paths, engine=engine)
+        reading = read_all(paths, engine=engine, formats=formats, debug=debug)
     except UnknownEngineError:
-        raise InputError(f"--engine {engine}: no such format; there are {', '.join(ENGINES)}.") from None
+        there = ", ".join(engines_of(formats))
+        raise InputError(f"--engine {engine}: no such format; there are {there}.") from None
     for sentence in reading.problems + reading.unrecognised:
         warn(sentence)
     if not reading.sources:
+        tell_unparsed(reading)
         raise SystemExit(BAD_USAGE if reading.problems else NOTHING_RECOGNISED)
     return reading
 
 
 def end(reading: Reading, asked: Options) -> None:
     """Say what the filters could not place; status 2 when one of the inputs gave nothing."""
+    tell_unparsed(reading)
     if lost := asked.filters.clockless(reading.tables):
         warn(f"{plural(lost, 'row')} without a wall clock left out by --since and --until.")
     if reading.problems or reading.unrecognised:
         raise typer.Exit(BAD_USAGE)
 
 
+def tell_unparsed(reading: Reading) -> None:
+    """Print the shapes of lines that look like timings and were not read, the most frequent first."""
+    shapes = reading.unparsed
+    if shapes is None:
+        return
+    sys.stdout.flush()
+    if not shapes.lines:
+        warn("every line that looks like a timing was read.")
+        return
+    lines = plural(shapes.lines, "line")
+    warn(f"{lines} looked relevant and were not read; N is a number, … any other text.")
+    for shape, seen in shapes.most(_SHAPES):
+        print(f"{seen.count:7}  {clean(f'{seen.source}:{seen.line}')}  {clean(shape)}", file=sys.stderr)
+    if len(shapes) > _SHAPES:
+        print(f"         and {len(shapes) - _SHAPES} more shapes", file=sys.stderr)
+
+
 def hint_at_other_tables(rows: Measures, table: str) -> None:
     """Say where the rows are when the table asked for has none."""
-    sizes = {name: getattr(rows, name).height for name in ("requests", "intervals", "events")}
+    from parsers.records import TABLES
+
+    sizes = {name: getattr(rows, name).height for name in TABLES}
     others = [f"{n} {name}: use --table {name}" for name, n in sizes.items() if n]
     if not sizes[table] and others:
         warn(f"no {table} in this log, but {'; '.join(others)}.")

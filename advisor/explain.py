@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from advisor.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rules.catalogue import LoadedRule
     from rules.rule import Rule
     from rules.settings import Settings
@@ -95,10 +97,12 @@ def _quoted(text: str) -> str:
 
 
 def formats_list() -> str:
-    """One line for each format."""
-    from parsers import FORMATS
+    """One line for each format: engine, what a record is, what it times. The user's own come first."""
+    from advisor.user_formats import all_formats
 
-    return _columns([(f.engine, f.grain, f"{f.title}, {f.versions}") for f in FORMATS])
+    rows = [("engine", "record", "times", "log and versions")]
+    rows += [(f.engine, f.grain, f.splits, f"{f.title}, {f.versions}") for f in all_formats()]
+    return _columns(rows)
 
 
 def welcome() -> str:
@@ -123,6 +127,7 @@ def welcome() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _columns(rows: list[tuple[str, str, str]], indent: str = "") -> str:
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
-    return "".join(f"{indent}{a:{widths[0]}}  {b:{widths[1]}}  {c}\n" for a, b, c in rows)
+def _columns(rows: Sequence[tuple[str, ...]], indent: str = "") -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "".join(f"{indent}{line.rstrip()}\n" for line in lines)

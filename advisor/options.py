@@ -46,6 +46,16 @@ Paths = Annotated[
     typer.Argument(metavar="PATH", help="Logs: files, folders, patterns, or - for stdin."),
 ]
 Engine = Annotated[str | None, typer.Option(help="Read as this engine's log; see `phasewise formats`.")]
+RuleId = Annotated[str, typer.Argument(metavar="RULE", help="An id of `phasewise rules`.")]
+FormatToCheck = Annotated[Path, typer.Argument(metavar="FILE", help="A format file.")]
+FormatFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A format of your own too; see docs/adding-a-format.md."),
+]
+DebugUnparsed = Annotated[
+    bool,
+    typer.Option("--debug-unparsed", help="Show shapes of lines that look like timings and are not read."),
+]
 Since = Annotated[str | None, typer.Option(help="Only what finished at or after this time (UTC).")]
 Until = Annotated[str | None, typer.Option(help="Only what finished at or before this time (UTC).")]
 Model = Annotated[str | None, typer.Option(help="Only models whose name contains this.")]

@@ -12,13 +12,17 @@ from advisor.errors import InputError, UnrecognisedError
 from advisor.model import Source
 from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, blocks, expand
-from parsers import ENGINES, Stream, Tables
+from parsers import FORMATS, SourceReader, Stream, Tables
+from parsers.formats import engines_of
 from parsers.formats.base import Counts
+from parsers.unparsed import DebugStream, Shapes
 from rules.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from parsers.documents.reader import DocumentReader
+    from parsers.formats import Format
     from parsers.records import Row
     from parsers.setup import Setup
 
@@ -32,6 +36,8 @@ class Reading:
         setups: one for each process start, indexed by the rows' ``run``.
         problems: a sentence for each input that could not be read; exit status 2.
         unrecognised: a sentence for each input that holds no known log; exit status 3 if nothing was read.
+        formats: what was looked for.
+        unparsed: the shapes of lines that look like timings and were not read, where that was asked for.
     """
 
     tables: Tables = field(default_factory=Tables)
@@ -40,19 +46,29 @@ class Reading:
     counts: Counts = field(default_factory=Counts)
     problems: list[str] = field(default_factory=list)
     unrecognised: list[str] = field(default_factory=list)
+    formats: Sequence[Format] = FORMATS
+    unparsed: Shapes | None = None
 
 
-def read(paths: Sequence[str], *, engine: str | None = None) -> Reading:
+def read(
+    paths: Sequence[str],
+    *,
+    engine: str | None = None,
+    formats: Sequence[Format] = FORMATS,
+    debug: bool = False,
+) -> Reading:
     """Read all inputs.
 
     Args:
         paths: files, folders, patterns, or ``-``.
         engine: read them as this engine's logs.
+        formats: what to look for, in the order it is tried.
+        debug: count the shapes of lines that look like timings and are not read.
 
     Raises:
         UnknownEngineError: no format is called ``engine``.
     """
-    reading = Reading()
+    reading = Reading(formats=formats, unparsed=Shapes(formats) if debug else None)
     inputs, unusable = expand(paths)
     for error in unusable:
         _note(error, reading, engine)
@@ -74,7 +90,7 @@ def read(paths: Sequence[str], *, engine: str | None = None) -> Reading:
 
 def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
     if isinstance(problem, UnrecognisedError):
-        reading.unrecognised.append(f"{problem} ({_tried(engine)}).")
+        reading.unrecognised.append(f"{problem} ({_tried(engine, reading.formats)}).")
     else:
         reading.problems.append(str(problem))
 
@@ -82,15 +98,19 @@ def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
 def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError | None:
     """Read one input as far as it goes; returns why it went no further, if so."""
     name = printable(source.name)
-    stream = Stream(name, engine=engine, year=_year(source))
+    log = _stream(name, engine, _year(source), reading)
+    reader = SourceReader(log, engine=engine, formats=reading.formats)
     first_run = len(reading.setups)
     problem: InputError | None = None
     try:
         for block in blocks(source):
-            _keep(stream.feed(block), reading, first_run)
+            _keep(reader.feed(block), reading, first_run)
     except InputError as error:
         problem = error
-    _keep(stream.close(), reading, first_run)
+    _keep(reader.close(), reading, first_run)
+    if problem is None and reader.problem is not None:
+        problem = InputError(f"{name} {reader.problem}.")
+    stream = reader.reader
     if stream.engine is None or (engine is not None and not stream.matched[engine]):
         return problem or UnrecognisedError(_nothing(name, stream))
     reading.setups += stream.setup_of_run
@@ -99,7 +119,13 @@ def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError
     return problem
 
 
-def _nothing(name: str, stream: Stream) -> str:
+def _stream(name: str, engine: str | None, year: int, reading: Reading) -> Stream:
+    if reading.unparsed is None:
+        return Stream(name, engine=engine, year=year, formats=reading.formats)
+    return DebugStream(name, engine=engine, year=year, formats=reading.formats, shapes=reading.unparsed)
+
+
+def _nothing(name: str, stream: Stream | DocumentReader) -> str:
     if stream.bytes:
         return f"{name}: no engine's log that I know"
     return "nothing came in on standard input" if name == STDIN else f"{name}: the file is empty"
@@ -111,10 +137,10 @@ def _keep(rows: list[Row], reading: Reading, first_run: int) -> None:
     reading.tables.extend(rows)
 
 
-def _tried(engine: str | None) -> str:
+def _tried(engine: str | None, formats: Sequence[Format]) -> str:
     if engine is not None:
         return f"read as {engine}"
-    return f"tried {', '.join(ENGINES)}; name it with --engine if it is one of these"
+    return f"tried {', '.join(engines_of(formats))}; name it with --engine if it is one of these"
 
 
 def _year(source: Input) -> int:
@@ -127,7 +153,7 @@ def _year(source: Input) -> int:
         return datetime.now(UTC).year
 
 
-def _summary(name: str, stream: Stream) -> Source:
+def _summary(name: str, stream: Stream | DocumentReader) -> Source:
     counts = stream.counts
     return Source(
         path=name,
@@ -138,6 +164,7 @@ def _summary(name: str, stream: Stream) -> Source:
         requests=counts.requests,
         intervals=counts.intervals,
         events=counts.events,
+        aggregates=counts.aggregates,
         incomplete_requests=counts.incomplete_requests,
         aborted_requests=counts.aborted_requests,
         failed_requests=counts.failed_requests,

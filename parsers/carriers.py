@@ -21,7 +21,14 @@ _ISO = rb"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\
 _DIGITS = b"0123456789"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _CLOCK = rb"\d\d:\d\d:\d\d(?:\.\d+)?"
+_WALL = rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 _UNIT = rb" \S+ (?P<label>[\w@./-]+)\[\d+\]: "
+
+
+_LMSTUDIO = (
+    rb"\[(?P<wall>" + _WALL + rb")\]\[(?:DEBUG|INFO|WARN|ERROR)\] ?"
+    rb"|\[(?:DEBUG|INFO)\] ?(?=\d+\.\d\d\.\d{3}\.\d{3} |slot |srv  |LlamaV4|Prompt cache |\[)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ _CARRIERS = {
         ("journald-full", _LETTERS, rb"[A-Z][a-z]{2} \d{4}-\d\d-\d\d " + _CLOCK + rb" [A-Z+-][\w:]*" + _UNIT),
         ("journald-monotonic", b"[", rb"\[ *\d+\.\d{6}\]" + _UNIT),
         ("kubectl", b"[", rb"\[pod/(?P<label>[^\]\s]+)\] "),
+        ("lmstudio", b"[", _LMSTUDIO),
         ("docker-timestamps", _DIGITS, _ISO + rb" "),
         ("compose", _DIGITS + _LETTERS + b"_", rb"(?P<label>\w[\w.-]*(?:@[\w.-]+)?) +\| "),
         ("router", b"[", rb"\[ *(?P<label>\d{2,5})\] "),
@@ -58,6 +66,13 @@ _BY_FIRST_BYTE = {
     byte: tuple(carrier.pattern for carrier in _CARRIERS.values() if byte in carrier.starts)
     for byte in range(256)
 }
+
+_LOCALAI = re.compile(
+    rb"[\d:]{4,5}[AP]M DBG GRPC\((?P<label>[^)]{1,200})\): std(?:err|out) (?P<plain>.*)"
+    rb"|(?:time=(?P<time>\S+) level=DEBUG msg=\"|[A-Z][a-z]{2} \d\d [\d:]{8} DEBUG )GRPC std(?:err|out)\"? "
+    rb'id="?(?P<id>[^"\s]{1,200})"? line="(?P<quoted>(?:[^"\\]|\\.)*)"'
+)
+"""What LocalAI's debug log says that its engines print; at first by zerolog's console, later as slog does."""
 
 _MAX_LAYERS = 4
 
@@ -82,7 +97,7 @@ def unwrap(line: bytes, needle: bytes = b"") -> Carried:
         line = _ANSI.sub(b"", line)
     if b"[" in line:
         line = _PASTED_ANSI.sub(b"", line)
-    if line.startswith(b"{") and b'"log":' in line and (carried := _docker_json(line, needle)):
+    if may_be_docker_json(line) and (carried := _docker_json(line, needle)):
         return carried
     labels: list[bytes] = []
     time: datetime | None = None
@@ -92,11 +107,19 @@ def unwrap(line: bytes, needle: bytes = b"") -> Carried:
         found = match.groupdict()
         if label := found.get("label"):
             labels.append(label)
-        time = parse_iso(found.get("time")) or time
+        time = parse_iso(found.get("time")) or _parse_wall(found.get("wall")) or time
         line = line[match.end() :]
+    if b"GRPC" in line and (match := _LOCALAI.match(line)) and (text := _quoted(match)) is not None:
+        labels.append(match["id"] or match["label"])
+        line, time = text, time or parse_iso(match["time"])
     if b"\r" in line:
         line = _segment(line, needle)
     return Carried(line, b"/".join(labels) or None, time)
+
+
+def may_be_docker_json(line: bytes) -> bool:
+    """True for a line of docker's own log files, and for few others."""
+    return line.startswith(b"{") and b'"log":' in line
 
 
 def _carrier(line: bytes) -> re.Match[bytes] | None:
@@ -126,6 +149,16 @@ def _docker_json(line: bytes, needle: bytes) -> Carried | None:
     return Carried(inner.body, inner.label, inner.time or parse_iso(str(record.get("time")).encode()))
 
 
+def _quoted(match: re.Match[bytes]) -> bytes | None:
+    """The line that LocalAI quotes, with its escapes undone."""
+    if match["plain"] is not None:
+        return match["plain"]
+    try:
+        return str(json.loads(b'"' + match["quoted"] + b'"')).encode()
+    except (ValueError, UnicodeEncodeError):
+        return None
+
+
 def parse_iso(text: bytes | None) -> datetime | None:
     """An ISO 8601 time with a zone as UTC to the microsecond; ``None`` if it is not one."""
     if not text:
@@ -137,6 +170,11 @@ def parse_iso(text: bytes | None) -> datetime | None:
         return time.astimezone(UTC) if time.tzinfo else None
     except (ValueError, OverflowError):
         return None
+
+
+def _parse_wall(text: bytes | None) -> datetime | None:
+    """A wall clock without a zone, read as UTC."""
+    return parse_iso(text + b"Z") if text else None
 
 
 def parse_yearless(month: int, day: int, clock: str, year: int) -> datetime | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parsers.cut import MAX_LINE, ends_of
-from parsers.formats import FORMATS
 from parsers.grams import Grams
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Search:
     """The formats of a source: asleep until a line identifies them, from that line on awake to its end.
 
     Args:
-        formats: the formats to look for.
+        formats: the formats to look for, in the order they are tried.
         awake: try all of their lines from the first byte on.
     """
 
@@ -50,7 +49,7 @@ class Search:
         """The needles of the formats that are awake, in the order of the formats."""
         self._asleep = [(fmt, _spellings(*fmt.identify)) for fmt in self._formats if fmt not in self.awake]
         self._trials: dict[bytes, list[Trial]] = {}
-        for fmt in FORMATS:
+        for fmt in self._formats:
             if (since := self.awake.get(fmt)) is not None:
                 for line in fmt.lines:
                     for needle in _spellings(line.needle):
@@ -90,8 +89,8 @@ class Search:
 
 
 def _spellings(*literals: bytes) -> set[bytes]:
-    """Literals as they may stand in a log: in docker's JSON lines their quotes are escaped."""
-    return {*literals, *(literal.replace(b'"', b'\\"') for literal in literals)}
+    """Literals as they may stand in a log: in docker's JSON lines quotes and backslashes are escaped."""
+    return {*literals, *(literal.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for literal in literals)}
 
 
 def _first(block: bytes, literals: Iterable[bytes]) -> int:

@@ -6,23 +6,52 @@ Other distributions add theirs through the entry point group ``phasewise.formats
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
+from parsers.documents import inference_perf, llmperf
 from parsers.formats import (
+    aphrodite,
+    cortex,
+    guidellm,
+    ik_llama,
+    ik_sweep_bench,
     koboldcpp,
+    litellm,
     llama_batched_bench,
     llama_bench,
     llama_cli,
     llama_cpp,
     llama_cpp_python,
     llama_server,
+    llama_slots,
+    llamafile,
+    lmdeploy,
+    lmstudio,
+    localai,
+    metric_table,
+    mlc_llm,
+    mlx_lm,
+    mlx_openai_server,
+    mlx_vlm,
     ollama,
+    omlx,
+    openvino_genai,
+    otel,
+    ovms,
+    prometheus,
+    serving_benchmark,
     sglang,
     tabbyapi,
+    tensorrt_llm,
     text_generation_webui,
     tgi,
     vllm,
+    vllm_rs,
 )
 from parsers.formats.base import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 BUILTIN: tuple[Format, ...] = (
     llama_server.FORMAT,
@@ -30,13 +59,39 @@ BUILTIN: tuple[Format, ...] = (
     llama_cli.FORMAT,
     ollama.FORMAT,
     vllm.FORMAT,
+    lmstudio.FORMAT,
+    ik_llama.FORMAT,
+    cortex.FORMAT,
+    localai.FORMAT,
+    llamafile.FORMAT,
+    llama_slots.FORMAT,
     sglang.FORMAT,
     tgi.FORMAT,
     koboldcpp.FORMAT,
     tabbyapi.FORMAT,
     text_generation_webui.FORMAT,
+    mlx_lm.FORMAT,
+    mlx_vlm.FORMAT,
+    omlx.FORMAT,
+    mlx_openai_server.FORMAT,
     llama_bench.FORMAT,
+    ik_sweep_bench.FORMAT,
     llama_batched_bench.FORMAT,
+    tensorrt_llm.FORMAT,
+    lmdeploy.FORMAT,
+    mlc_llm.FORMAT,
+    vllm_rs.FORMAT,
+    aphrodite.FORMAT,
+    ovms.FORMAT,
+    openvino_genai.FORMAT,
+    otel.FORMAT,
+    litellm.FORMAT,
+    *prometheus.FORMATS,
+    *serving_benchmark.FORMATS,
+    *metric_table.FORMATS,
+    guidellm.FORMAT,
+    inference_perf.FORMAT,
+    llmperf.FORMAT,
     llama_cpp.FORMAT,
 )
 
@@ -47,7 +102,12 @@ def _installed() -> tuple[Format, ...]:
 
 FORMATS: tuple[Format, ...] = (*BUILTIN, *_installed())
 
-ENGINES: tuple[str, ...] = tuple(fmt.engine for fmt in FORMATS if fmt.grain != "setup")
-"""What ``--engine`` takes."""
 
-__all__ = ["BUILTIN", "ENGINES", "FORMATS", "Format"]
+def engines_of(formats: Iterable[Format]) -> tuple[str, ...]:
+    """What ``--engine`` takes, each once."""
+    return tuple(dict.fromkeys(fmt.engine for fmt in formats if fmt.grain != "setup"))
+
+
+ENGINES = engines_of(FORMATS)
+
+__all__ = ["BUILTIN", "ENGINES", "FORMATS", "Format", "engines_of"]

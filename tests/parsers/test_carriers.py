@@ -44,7 +44,7 @@ def each(wrapping: Callable[[int, bytes], bytes]) -> Callable[[bytes], bytes]:
 
 def docker_json(number: int, line: bytes) -> bytes:
     record = {"log": line.decode() + "\n", "stream": "stderr", "time": clock(number)}
-    return json.dumps(record, separators=(",", ":")).encode()
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def coloured(number: int, line: bytes) -> bytes:
@@ -61,7 +61,8 @@ CARRIERS: dict[str, Callable[[bytes], bytes]] = {
     "docker json-file": each(docker_json),
     "docker json-file with more in it": each(
         lambda n, line: json.dumps(
-            {"stream": "stderr", "log": line.decode() + "\n", "attrs": {"tag": "x"}, "time": clock(n)}
+            {"stream": "stderr", "log": line.decode() + "\n", "attrs": {"tag": "x"}, "time": clock(n)},
+            ensure_ascii=False,
         ).encode()
     ),
     "kubernetes": each(lambda n, line: clock(n).encode() + b" stderr F " + line),
@@ -177,3 +178,25 @@ def test_an_engines_own_text_is_no_wrapping(line: bytes) -> None:
 )
 def test_iso_times(text: bytes | None, time: datetime | None) -> None:
     assert parse_iso(text) == time
+
+
+@pytest.mark.parametrize("name", ["b11434", "b11434 aborted", "mid-2025 embeddings"])
+def test_localai_quotes_what_its_engines_print(name: str) -> None:
+    def xlog(number: int, line: bytes) -> bytes:
+        quoted = json.dumps(line.decode()).encode()
+        return (
+            b'Aug 05 15:27:04 DEBUG GRPC stderr id="m.gguf-127.0.0.1:42043" line='
+            + quoted
+            + b" caller={L=2} "
+        )
+
+    def zerolog(number: int, line: bytes) -> bytes:
+        return b"4:23PM DBG GRPC(m.gguf-127.0.0.1:42043): stderr " + line
+
+    bare = read(LOGS[name]).told("offset", *TIMES)
+    for wrapping in (xlog, zerolog):
+        assert read(each(wrapping)(LOGS[name])).told("offset", *TIMES) == bare
+
+
+def test_a_line_that_quotes_localai_over_and_over_ends() -> None:
+    assert unwrap(b"4:23PM DBG GRPC(m): stderr " * 2000).label == b"m"
