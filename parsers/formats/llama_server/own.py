@@ -76,10 +76,11 @@ class OwnLines(Reader):
         return self._dump_line is not None and at.number <= self._dump_line + _LONGEST_DUMP_LINES
 
     def _see_clock(self, m: re.Match[bytes], at: At) -> float | None:
-        """The process's clock in ms; one that goes back is another process's."""
+        """The process's clock in ms; one that goes back is another's, unless a host runs several."""
         now = clock_ms(m["clock"])
         if now is not None:
-            if self._clock_ms is not None and now < self._clock_ms - _SAME_RUN_CLOCK_SLACK_MS:
+            back = self._clock_ms is not None and now < self._clock_ms - _SAME_RUN_CLOCK_SLACK_MS
+            if back and self.process.host is None:
                 self.process.restart(at)
             self.process.clocked, self._clock_ms = True, now
         return now

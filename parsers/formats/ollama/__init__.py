@@ -40,4 +40,6 @@ FORMAT = Format(
     lines=(*lines.LINES, *bodies.LINES),
     reader=OllamaReader,
     host=True,
+    inside=("llama-server", "llama-cli"),
+    splits="load, prefill, decode; none in 0.4 to 0.24",
 )

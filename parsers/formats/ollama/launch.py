@@ -37,6 +37,7 @@ _WORDS = {
     "--cache-type-v": ("kv_type_v",),
     "--kv-cache-type": ("kv_type_k", "kv_type_v"),
 }
+_KV_ON_CPU = ("-nkvo", "--no-kv-offload")
 _GPU_LAYERS = ("-ngl", "--n-gpu-layers")
 _SWITCH = {"on": True, "off": False, "true": True, "false": False, "enabled": True, "disabled": False}
 _DIGEST_DIGITS = 12
@@ -54,6 +55,7 @@ class Server:
         facts: setup facts of its command line.
         estimate: those that Ollama estimated before it was started, and where.
         gpu_layers: layers asked to be on the GPU.
+        kv_on_cpu: the KV cache was told to stay in main memory.
         load_ms: how long it took to answer its first health check.
         run: the setup that its lines fill, once its start is over.
     """
@@ -67,6 +69,7 @@ class Server:
         self.facts: dict[str, int | bool | str] = {}
         self.estimate: tuple[str, dict[str, int | None]] = ("", {})
         self.gpu_layers: int | None = None
+        self.kv_on_cpu = False
         self.load_ms: float | None = None
         self.run: Run | None = None
 
@@ -82,6 +85,8 @@ class Server:
                 self.facts.update(dict.fromkeys(_WORDS[flag], value))
             elif flag in _GPU_LAYERS and _COUNT.fullmatch(value):
                 self.gpu_layers = int(value)
+            elif flag in _KV_ON_CPU:
+                self.kv_on_cpu = True
             elif flag == "--flash-attn":
                 self._flash(value or "on")
             elif flag == "--no-mmap":

@@ -138,6 +138,7 @@ class Memory:
             "gpu_weights_bytes": weights[0] or None,
             "cpu_weights_bytes": weights[1] or None,
             "kv_bytes": sum(cache) or None,
+            "kv_cpu_bytes": cache[1] if sum(cache) else None,
             "compute_bytes": self._sum(b"compute graph")[0] or None,
         }
 

@@ -119,6 +119,8 @@ class Models:
         setup.learn(origin, model=name, engine_version=self._version)
         for source, facts in ((origin, server.facts), server.estimate):
             setup.learn(source, **{k: v for k, v in facts.items() if getattr(setup, k) is None})
+        if server.kv_on_cpu and setup.kv_cpu_bytes is None:
+            setup.learn(origin, kv_cpu_bytes=setup.kv_bytes)
         self.machine.teach(setup)
         return server.run
 

@@ -1,0 +1,103 @@
+"""Jan's Cortex and Nitro (cortex.llamacpp): three lines when a slot is done, in digits as C++ prints doubles.
+
+The prompt's count is what was evaluated, without what the slot had cached. The lines name no slot, so those
+of slots that end at the same moment may be mixed: a row is only what stands in order.
+
+Read in cortex.llamacpp (a73aa5a); no log of it was seen. Newer Jan runs llama-server.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from parsers.formats.base import Format, Process, Reader, line, number
+from parsers.records import Request
+
+if TYPE_CHECKING:
+    import re
+
+    from parsers.formats.base import At
+
+_ENGINE = "cortex"
+_NEXT_LINES = 3
+_HEAD = rb"(?:(?P<time>\d{8} \d\d:\d\d:\d\d\.\d{6}) UTC \d+ INFO +(?:\[\w+\] )?)?PrintTimings: +"
+_MS = rb"(?P<ms>\d+(?:\.\d+)?(?:e[+-]\d+)?|-?nan|inf)"
+
+LINES = (
+    line(
+        "prompt", b"PrintTimings: ", _HEAD + rb"prompt eval time = " + _MS + rb" ?ms / (?P<tokens>\d+) tokens"
+    ),
+    line("answer", b"PrintTimings: ", _HEAD + rb"eval time = " + _MS + rb" ms / (?P<tokens>\d+) runs"),
+    line("total", b"PrintTimings: ", _HEAD + rb"total time = " + _MS + rb" ms"),
+)
+
+
+class CortexReader(Reader):
+    """The lines of one request so far."""
+
+    engine = _ENGINE
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._open: Request | None = None
+
+    def prompt(self, m: re.Match[bytes], at: At) -> None:
+        """``PrintTimings: prompt eval time = 1212.41ms / 23 tokens (...)``."""
+        self._drop()
+        row = self._open = Request(engine=_ENGINE, line=at.number, first_line=at.number, offset=at.offset)
+        row.prefill_tokens, row.prefill_ms = int(m["tokens"]) or None, number(m["ms"])
+        row.prefill_ms = row.prefill_ms if row.prefill_tokens else None
+
+    def answer(self, m: re.Match[bytes], at: At) -> None:
+        """``PrintTimings:        eval time = 3194.22 ms / 78 runs   (...)``."""
+        row = self._open
+        if row is None or row.output_tokens is not None or at.number - row.line > _NEXT_LINES:
+            self._drop()
+            return
+        row.line, row.output_tokens, row.decode_ms = at.number, int(m["tokens"]), number(m["ms"])
+        row.decode_steps = max(row.output_tokens - 1, 0)
+
+    def total(self, m: re.Match[bytes], at: At) -> None:
+        """``PrintTimings:       total time = 4406.63 ms``; one that is not the sum is another request's."""
+        row, self._open = self._open, None
+        if row is None:
+            return
+        total_ms, parts_ms = number(m["ms"]), (row.prefill_ms or 0.0) + (row.decode_ms or 0.0)
+        if row.output_tokens is None or total_ms is None or abs(total_ms - parts_ms) > 1e-3 * total_ms + 1e-3:
+            self.process.counts.incomplete_requests += 1
+            return
+        row.line, row.total_ms, row.finished_at = at.number, total_ms, at.time or _clock(m["time"])
+        if row.prefill_ms is not None:
+            row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
+        self.process.emit(row)
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            self.process.counts.incomplete_requests += 1
+        self._open = None
+
+    def close(self) -> None:
+        """The source or the process ends here."""
+        self._drop()
+
+
+def _clock(printed: bytes | None) -> datetime | None:
+    if printed is None:
+        return None
+    try:
+        return datetime.strptime(printed.decode(), "%Y%m%d %H:%M:%S.%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+FORMAT = Format(
+    engine=_ENGINE,
+    title="Cortex, Nitro (Jan until 2025)",
+    versions="cortex.llamacpp 0.1",
+    grain="request",
+    identify=(b"PrintTimings: ",),
+    lines=LINES,
+    reader=CortexReader,
+    splits="prefill, decode",
+)

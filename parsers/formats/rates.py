@@ -1,0 +1,28 @@
+"""What a printed rate says: the time that its tokens took, and whether it fits the time beside it."""
+
+from __future__ import annotations
+
+_MOST_ERROR = 0.01
+_SLACK = 1e-6
+
+
+def time_ms(tokens: int, rate: float | None, step: float) -> float | None:
+    """Milliseconds that the tokens took at this rate.
+
+    Args:
+        tokens: how many the rate is of.
+        rate: tokens per second as printed; ``None`` for ``inf`` and the like.
+        step: the last printed digit's worth, such as 0.001.
+
+    Returns:
+        ``None`` where there is no time, or where the digits leave more than 1 % open.
+    """
+    if not rate or tokens <= 0 or step / 2 / rate > _MOST_ERROR:
+        return None
+    return round(1000 * tokens / rate, 3)
+
+
+def agree(tokens: int, seconds: float, rate: float, seconds_step: float, rate_step: float) -> bool:
+    """Whether tokens, time and rate can be of one measurement, each rounded as it is printed."""
+    error = rate * seconds_step / 2 + seconds * rate_step / 2 + seconds_step * rate_step / 4
+    return abs(tokens - rate * seconds) <= error + _SLACK
