@@ -70,8 +70,8 @@ class Steps(_Model):
     steps: int
     total_ms: float
     p50_ms: float | None
-    prefill_tokens: int
-    decode_tokens: int
+    prefill_tokens: int | None
+    decode_tokens: int | None
 
 
 class Windows(_Model):

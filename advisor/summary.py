@@ -97,7 +97,10 @@ def _steps(intervals: pl.DataFrame) -> list[Steps]:
         pl.len().alias("steps"),
         pl.col("span_ms").sum().alias("total_ms"),
         pl.col("span_ms").median().alias("p50_ms"),
-        pl.col("prefill_tokens", "decode_tokens").sum(),
+        *(
+            pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
+            for name in ("prefill_tokens", "decode_tokens")
+        ),
     )
     return [Steps(**row) for row in by_phase.sort("total_ms", descending=True).iter_rows(named=True)]
 

@@ -10,10 +10,24 @@ from typing import TYPE_CHECKING
 
 from parsers.formats.base import At, Process, Reader, integer, line, number
 from parsers.formats.vllm import setup
+from parsers.formats.vllm.bodies import BODIES, Bodies
 from parsers.formats.vllm.iterations import ITERATION, iteration
+from parsers.formats.vllm.json_logs import JSON_RECORDS, json_record
+from parsers.formats.vllm.offline import PRINTED, Printed
 from parsers.formats.vllm.record import NEEDLE, RECORD, Clock, records
 from parsers.formats.vllm.requests import ABORTED, EXCEEDED, HTTP, PREEMPTED, Aborts, exceeding
-from parsers.formats.vllm.stats import ADDED, BARE_STATS, STATS, Cadence, count, fields, phase, share, window
+from parsers.formats.vllm.stats import (
+    ADDED,
+    BARE_STATS,
+    STATS,
+    Cadence,
+    Speculation,
+    count,
+    fields,
+    phase,
+    share,
+    window,
+)
 
 if TYPE_CHECKING:
     import re
@@ -30,6 +44,8 @@ IDENTIFY = (
     b"LLM engine ",
     b"vLLM API server version ",
     b"non-default args: ",
+    BODIES.needle,
+    *(printed.needle for printed in PRINTED),
 )
 """A record with one of them must have come before any other line is believed to be vLLM's."""
 
@@ -46,7 +62,7 @@ _MESSAGES = (
     *setup.WEIGHTS,
     *setup.FACTS,
 )
-LINES = (line("records", NEEDLE, RECORD), BARE_STATS, *HTTP)
+LINES = (line("records", NEEDLE, RECORD), BARE_STATS, *JSON_RECORDS, BODIES, *PRINTED, *HTTP)
 
 
 class VllmReader(Reader):
@@ -58,6 +74,8 @@ class VllmReader(Reader):
         super().__init__(process)
         self._clock = Clock(process.year)
         self._aborts = Aborts()
+        self._bodies = Bodies(process)
+        self._printed = Printed(process)
         self._known = False
         self._from: bytes | None = None
         self._begin()
@@ -67,6 +85,7 @@ class VllmReader(Reader):
         self._loads_one_model = False
         self._preempted = 0
         self._cadences: dict[tuple[bytes | None, bytes | None], Cadence] = {}
+        self._speculations: dict[bytes | None, Speculation] = {}
         self._window: Interval | None = None
         self._window_from: bytes | None = None
 
@@ -87,6 +106,24 @@ class VllmReader(Reader):
         self._known, self._from = True, None
         self._release()
         self.stats(m, at)
+
+    def json_record(self, m: re.Match[bytes], at: At) -> None:
+        """``{"levelname": "INFO", "name": "vllm.v1...", ..., "message": "Engine 000: ..."}``."""
+        record = json_record(m, self._clock)
+        if record is None:
+            return
+        self._known = self._known or any(word in record.message for word in IDENTIFY)
+        if self._known:
+            self._from = record.process
+            self._read(record.message, at if at.time else at._replace(time=record.time))
+
+    def body(self, m: re.Match[bytes], at: At) -> None:
+        """An answer with per-request metrics."""
+        self._bodies.take(m, at)
+
+    def printed(self, m: re.Match[bytes], at: At) -> None:
+        """``RequestOutput(..., metrics=RequestStateStats(...), ...)``, as a script prints it."""
+        self._printed.take(m, at)
 
     def _read(self, message: bytes, at: At) -> None:
         for kind in _MESSAGES:
@@ -127,6 +164,12 @@ class VllmReader(Reader):
         """``Mean acceptance length`` counts the token that every step makes: 1.0 is no gain."""
         if self._window and self._window_from == self._from:
             self._window.accept_length = number(m["length"])
+
+    def speculation_v0(self, m: re.Match[bytes], _at: At) -> None:
+        """V0 gives sums since it started, the first V1 those of the window."""
+        length = self._speculations.setdefault(self._from, Speculation()).accept_length(m)
+        if self._window and self._window_from == self._from:
+            self._window.accept_length = length
 
     def iteration(self, m: re.Match[bytes], at: At) -> None:
         """One engine step."""
@@ -234,9 +277,10 @@ class VllmReader(Reader):
         self._window = None
 
     def flush(self) -> None:
-        """Emit the window that only waited for lines that might still be added to it."""
+        """Emit the window and the request that only waited for lines that might still be added to them."""
         self._release()
+        self._printed.flush()
 
     def close(self) -> None:
         """The source or the process ends."""
-        self._release()
+        self.flush()

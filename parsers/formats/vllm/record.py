@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-_WRAPPED = (
-    rb"[\w.@-]+ +\| |\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip="
+WRAPPED = (
+    rb"[\w.@-]+ +\| |(?=[a-z.-]*\d)[a-z\d.]+(?:-[a-z\d.]+)+ [a-z\d][a-z\d-]* "
+    rb"|\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip="
     rb"|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d) "
     rb"|(?:[A-Z][a-z]{2} (?:[ \d]\d|\d{4}-\d\d-\d\d) [\d:.]+(?: [A-Z+-][\w:]*)?|\[ *\d+\.\d{6}\])"
     rb" \S+ \S+\[\d+\]: "
@@ -37,7 +38,7 @@ _HEAD = (
 NEEDLE = b".py:"
 """Every head ends with the place in the source; never which, since that moves with each release."""
 
-RECORD = rb"(?!" + _WRAPPED + rb")" + _BEFORE + rb"(?P<head>" + _HEAD + rb")"
+RECORD = rb"(?!" + WRAPPED + rb")" + _BEFORE + rb"(?P<head>" + _HEAD + rb")"
 
 _NEXT = re.compile(_BEFORE + rb"(?P<head>" + _HEAD + rb")")
 

@@ -1,7 +1,8 @@
 """The throughput line: what vLLM did in the window since the line before.
 
 Both rates are tokens over the whole window, idle time included: a duty cycle, not a speed. Prompt tokens
-are credited at once, in the step that makes the request's first token. Requests running and waiting and the
+are credited at once, in the step that makes the request's first token; up to 0.14 those that came from the
+prefix cache are among them, from 0.17 on only computed ones are. Requests running and waiting and the
 KV cache in use are those of the moment of printing; the prefix hit rate is over vLLM's own longer memory.
 """
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 _STATS = rb"(?:(?P<label>Engine \d+|\d+ Engines Aggregated): )?(?P<fields>Avg prompt throughput: [\dni].*)"
 STATS = line("stats", b"Avg prompt throughput: ", _STATS)
-BARE_STATS = line("bare_stats", b"Avg prompt throughput: ", _STATS)
-"""At the very start of a line it needs no head: users make log formats of their own."""
+BARE_STATS = line("bare_stats", b"Avg prompt throughput: ", rb"(?:INFO: +)?" + _STATS)
+"""At the very start of a line it needs no head: users make log formats of their own, and so did Aphrodite."""
 
 ADDED = (
     line("hit_rate", b"Prefix cache hit rate: GPU: ", rb"Prefix cache hit rate: GPU: (?P<rate>-?[\d.]+)%"),
@@ -31,8 +32,19 @@ ADDED = (
         b"SpecDecoding metrics: ",
         rb"SpecDecoding metrics: Mean acceptance length: (?P<length>[\w.]+)",
     ),
+    line(
+        "speculation_v0",
+        b"Speculative metrics: ",
+        rb"Speculative metrics: Draft acceptance rate: [\w.]+, System efficiency: (?P<efficiency>[\w.]+), "
+        rb"Number of speculative tokens: (?P<most>\d{1,12}), Number of accepted tokens: \d+, "
+        rb"Number of draft tokens: (?P<drafted>\d{1,15}), Number of emitted tokens: (?P<emitted>\d{1,15})",
+    ),
 )
-"""Lines that follow a stats line and belong to it: V0's prefix cache, V1's speculation."""
+"""Lines that follow a stats line and belong to it: V0's prefix cache, and speculation.
+
+V1 of 0.8 says ``SpecDecoding metrics: Draft acceptance rate: ...`` without a length: none follows, since a
+draft may be shorter than the longest.
+"""
 
 DEFAULT_WINDOW_MS = 10_000.0
 """``VLLM_LOG_STATS_INTERVAL`` of V1 where nothing else is said; V0 prints every 5 s."""
@@ -107,6 +119,30 @@ def phase(row: Interval) -> str:
     if tokens < running:
         return "prefill"
     return "decode" if generated > 0 else "idle"
+
+
+@dataclass(slots=True)
+class Speculation:
+    """The tokens that V0 drafted and emitted since it started: the difference to the line before counts."""
+
+    drafted: int = 0
+    emitted: int = 0
+
+    def accept_length(self, m: re.Match[bytes]) -> float | None:
+        """Tokens that a step made, its own included; ``None`` where nothing was drafted.
+
+        Each step drafts the same number of tokens; where the sum is no multiple of it, this is not so. The
+        first V1 engines print the window's own sums and an efficiency of ``nan``.
+        """
+        drafted, emitted, most = int(m["drafted"]), int(m["emitted"]), int(m["most"])
+        new_drafted, new_emitted = drafted, emitted
+        if m["efficiency"] != b"nan":
+            if drafted >= self.drafted and emitted >= self.emitted:
+                new_drafted, new_emitted = drafted - self.drafted, emitted - self.emitted
+            self.drafted, self.emitted = drafted, emitted
+        if not new_drafted or not most or new_drafted % most:
+            return None
+        return round(new_emitted * most / new_drafted, 3)
 
 
 @dataclass(slots=True)
