@@ -72,7 +72,7 @@ def summed(m: Measures, decided: Verdict) -> str:
     """The verdict on requests that are only known by their sums."""
     attributed, requests = m.sums.attribution, m.sums.timed_requests
     shares = sorted(((p, s) for p, s in attributed.phase_share.items() if s), key=lambda item: -item[1])
-    parts = ", ".join(f"{p} {percent(s)}" for p, s in shares)
+    parts = ", ".join(f"{p} {percent(s)}" for p, s in shares) or "no phase is told"
     of = plural(requests, "request") if requests else "an unknown number of requests"
     if decided.phase == "unknown":
         said = (

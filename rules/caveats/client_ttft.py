@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.rule import Caveat
+from rules.words import plural
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -49,6 +50,9 @@ def check(m: Measures) -> Caveat | None:
     )
     if seen.height > seen.n_unique(["source", "first_line"]):
         text += " Requests that a file tells on one line are counted on from it, as if each had its own."
+    if seen.height and summed.height:
+        of = plural(int(summed["requests"].sum()), "request")
+        text += f" Summaries of {of} stand beside these and are not in the split: see `--table aggregates`."
     if "llmperf" in engines:
         text += " llmperf counts tokens with a Llama tokenizer, whatever the model's own is."
     return Caveat(ID, text)

@@ -15,7 +15,8 @@ When not to worry:
     of speculative runs, or of overlapping requests, which share each read.
 
 What to change:
-    A smaller quantization down to about 4.9 bits, a smaller model, shorter answers, speculative decoding.
+    A smaller quantization down to about 4.9 bits, speculative decoding (on a CPU last, since it gains little
+    there), a smaller model, shorter answers; of a model that thinks first, fewer thoughts and no cap.
 
 Sources:
     Pope et al. 2022, arXiv:2211.05102; constants fitted to XiongjieDai/GPU-Benchmarks-on-LLM-Inference and
@@ -26,11 +27,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rules.decode import output_long, threads_too_many
+from rules.decode import output_long, thinking_tokens, threads_too_many
 from rules.decoding import REACHED_LEAST, REACHED_MOST
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled, output_capped
+from rules.thinking import thinks
 from rules.words import percent
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ RULE = Rule(
     phase=Phase.DECODE,
     title="Decode runs at what the memory allows",
     needs=("weights_bytes", "decode_ms"),
-    remedies=("smaller-quant", "smaller-model", "cap-output", "speculate"),
+    remedies=("smaller-quant", "speculate", "smaller-model", "cap-output", "reasoning-budget"),
     verify="llama-bench -n 128 with the same file gives about the same tokens per second.",
     sources=(
         "arXiv:2211.05102",
@@ -59,6 +61,11 @@ RULE = Rule(
 
 USUAL_REACH = 0.65
 """Most devices without a fit read at this share of their paper bandwidth or more; a few at half of it."""
+
+_MAY_BE = (
+    "That may be all that this machine gets, but most devices get two thirds or more, so threads, memory "
+    "channels or clocks may hold it back."
+)
 
 
 def check(m: Measures) -> Answer:
@@ -83,14 +90,16 @@ def check(m: Measures) -> Answer:
     if m.finds(threads_too_many.check):
         return NotApplicable("there are more threads than cores, and that comes first")
     limit = "what the memory allows" if d.fitted else "the memory's bandwidth on paper"
+    likely = d.fitted or speed >= USUAL_REACH
     return RULE.finding(
-        confidence=Confidence.LIKELY if d.fitted or speed >= USUAL_REACH else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
         title=f"Decode runs at {percent(min(speed, 1.0))} of {limit}",
-        why=_why(m),
+        why=_why(m, likely=likely),
         evidence=tuple(_evidence(m)),
         requests=d.alone.height,
         fixes=tuple(_fixes(m)),
-        wont_help=tuple(_vain(m)),
+        wont_help=tuple(_vain(m)) if likely else (),
+        verify=None if likely else _IS_IT_MEMORY,
     )
 
 
@@ -104,7 +113,13 @@ def _missing(m: Measures) -> str | None:
     return None
 
 
-def _why(m: Measures) -> str:
+_IS_IT_MEMORY = (
+    "llama-bench -p 0 -n 64 with the same file, and on a CPU with a few numbers of threads (-t): if nothing "
+    "is faster, it is the memory."
+)
+
+
+def _why(m: Measures, *, likely: bool) -> str:
     d = m.decoding
     weights_gb, now = (m.setup.weights_bytes or 0) / 1e9, d.ms_per_token or 0.0
     then = "Only fewer bytes, fewer tokens, speculation or faster memory would make it quicker."
@@ -112,7 +127,7 @@ def _why(m: Measures) -> str:
         return (
             f"Each token takes {now:,.1f} ms and reads {weights_gb:,.1f} GB of weights: {d.read_gb_s:,.0f} "
             f"of the {m.bandwidth_gb_s:,.0f} GB/s that the memory has on paper, and no engine gets all of "
-            f"that. {then}"
+            f"that. {then if likely else _MAY_BE}"
         )
     expected = d.predicted_ms() or 0.0
     return (
@@ -136,7 +151,7 @@ def _evidence(m: Measures) -> Iterator[Evidence]:
         saved = m.saving(decode_scaled(_factor(m, ratio))).ms
         yield m.evidence(f"a {d.smaller_quant} file would save{'' if d.fitted else ' at most'}", saved, "ms")
     cap_tokens = int(m.thresholds(output_long.RULE)["cap_tokens"])
-    if saved := m.saving(output_capped(cap_tokens)).ms:
+    if not thinks(m.setup) and (saved := m.saving(output_capped(cap_tokens)).ms):
         yield m.evidence(f"answers of at most {cap_tokens} tokens would save", saved, "ms")
 
 
@@ -147,12 +162,25 @@ def _factor(m: Measures, ratio: float) -> float:
 
 
 def _fixes(m: Measures) -> Iterator[Fix]:
+    """Speculation last on a CPU, which has little arithmetic to spare for checking drafts."""
     if quant := m.decoding.smaller_quant:
         yield m.fix("smaller-quant", to=quant)
-    yield m.fix("speculate")
+    if not m.hardware.on_cpu:
+        yield m.fix("speculate")
     yield m.fix("smaller-model")
-    long = m.thresholds(output_long.RULE)
-    if (median(m.generations.select("output_tokens")) or 0) >= long["long_tokens"]:
+    yield from _shorter(m)
+    if m.hardware.on_cpu:
+        yield m.fix("speculate")
+
+
+def _shorter(m: Measures) -> Iterator[Fix]:
+    """Fewer tokens: fewer thoughts of a model that thinks first, since a cap may leave it no answer."""
+    thinking, long = m.thresholds(thinking_tokens.RULE), m.thresholds(output_long.RULE)
+    answer = median(m.generations.select("output_tokens")) or 0
+    if thinks(m.setup):
+        if answer >= thinking["long_tokens"]:
+            yield m.fix("reasoning-budget", tokens=int(thinking["budget_tokens"]))
+    elif answer >= long["long_tokens"]:
         yield m.fix("cap-output", to=int(long["cap_tokens"]))
 
 

@@ -2,15 +2,16 @@
 
 What it looks at:
     The share of all request time that goes into generating (at least 60 %) and the median answer (at least
-    400 tokens), where nothing shows that decode is slower than it should be.
+    400 tokens), where nothing shows that decode is slower than it should be, and no other rule finds time to
+    save in that.
 
 Why it matters:
     Each token costs the same time, so an answer of half the length takes half the time to generate. No
     setting of the engine is as cheap.
 
 When not to worry:
-    Jobs that are asked for length: code, reports, translations, reasoning. The log doesn't say what was
-    asked.
+    Jobs that are asked for length: code, reports, translations. The log doesn't say what was asked. Of models
+    that think first a cap may leave no answer at all: `thinking-tokens` is about them.
 
 What to change:
     Cap the answer, ask for brevity in the prompt, and set stop sequences. The saving is this log with every
@@ -26,10 +27,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.decode import thinking_tokens
+from rules.catalogue import all_rules
+from rules.decode.decode_far_below import EXPLAINING
 from rules.measures import median
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.savings import output_capped
+from rules.thinking import thinks
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
@@ -52,6 +55,9 @@ RULE = Rule(
     },
 )
 
+SLOWING = ("decode-far-below", "idle-clock-wake", "spec-unprofitable", *EXPLAINING)
+"""Rules that say why a token takes longer than it need."""
+
 
 def check(m: Measures) -> Answer:
     """Ask whether shorter answers are the cheapest way to less waiting."""
@@ -66,9 +72,9 @@ def check(m: Measures) -> Answer:
         return NotApplicable(f"generating takes {percent(share)} of the time")
     if answer < t["long_tokens"]:
         return NotApplicable(f"the median answer has {answer:,.0f} tokens")
-    if m.finds(thinking_tokens.check):
-        return NotApplicable("thinking-tokens says it, and a cap may leave no answer")
-    if reason := m.decoding.slowed_by:
+    if thinks(m.setup):
+        return NotApplicable("the model thinks first, and a cap may leave no answer")
+    if reason := m.decoding.slowed_by or _slowed_by(m):
         return NotApplicable(f"{reason}, and that comes first")
     capped = rows.filter(pl.col("output_tokens") > cap_tokens).sort("output_tokens", descending=True)
     change = output_capped(cap_tokens)
@@ -92,3 +98,13 @@ def check(m: Measures) -> Answer:
         fixes=(m.fix("cap-output", to=cap_tokens),),
         wont_help=("A faster prefill or a bigger cache: they only touch the wait for the first token.",),
     )
+
+
+def _slowed_by(m: Measures) -> str | None:
+    """What makes each token slower than it need be, if another rule finds time to save in that."""
+    for loaded in all_rules():
+        if loaded.rule.id in SLOWING:
+            answer = m.asked(loaded.check)
+            if isinstance(answer, Finding) and answer.fault and answer.saving is not None:
+                return f"{loaded.rule.id} says that tokens take too long"
+    return None

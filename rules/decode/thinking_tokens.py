@@ -1,9 +1,10 @@
 """A model that thinks first spends most of the wait on thoughts that may not be needed.
 
 What it looks at:
-    A model with a thinking template, as the log says, or with a name that says so, whose median answer has a
-    thousand tokens or more, in a log that generates for half of the time or more. Engines count thoughts and
-    answer in one, so the log doesn't tell how many were thoughts.
+    A model with a thinking template, as the log says, or with a name that is known for it (DeepSeek R1,
+    gpt-oss; Qwen3 and GLM 4.5 think unless they are told not to), whose median answer has a thousand tokens
+    or more, in a log that generates for half of the time or more. Engines count thoughts and answer in one,
+    so the log doesn't tell how many were thoughts.
 
 Why it matters:
     Each thought costs the time of a token of the answer, and nobody reads it. A thousand of them are 25
@@ -24,7 +25,6 @@ Sources:
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -32,6 +32,7 @@ import polars as pl
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import output_capped
+from rules.thinking import thinks
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
@@ -54,12 +55,6 @@ RULE = Rule(
     fault=False,
 )
 
-_THINKING_NAME = re.compile(
-    r"deepseek-r1|\bqwq\b|\bqvq\b|magistral|gpt-?oss|(?<!no)(?<!non)[-_](?:think|reason)(?:ing|er)?\b",
-    re.IGNORECASE,
-)
-"""Models that always think. Others (Qwen3) think by default and may be told not to; their names don't say."""
-
 
 def check(m: Measures) -> Answer:
     """Ask whether a thinking model's long answers are most of the wait."""
@@ -68,8 +63,8 @@ def check(m: Measures) -> Answer:
     answer = median(rows.select("output_tokens"))
     if answer is None:
         return CannotTell("output tokens and decode time of the same request are not logged")
-    named = _THINKING_NAME.search(m.setup.model or "") is not None
-    if not m.setup.thinking and not named:
+    known = thinks(m.setup)
+    if known is None:
         if m.setup.thinking is None and m.setup.model is None:
             return CannotTell("the log doesn't say whether the model thinks")
         return NotApplicable("nothing says that this model thinks first")
@@ -84,12 +79,10 @@ def check(m: Measures) -> Answer:
     saving = m.saving(change, bound="at_most")
     if not m.worth(saving.ms, long.height):
         return NotApplicable("too little time to matter")
-    says = "Its name says" if named and not m.setup.thinking else "Its template says"
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{says} that the model thinks before it answers. The median answer has {answer:,.0f} tokens, "
-        f"thoughts included, and generating takes {duration(float(rows['decode_ms'].sum()))} of "
-        f"{duration(m.wall_ms)}.",
+        why=f"{known} The median answer has {answer:,.0f} tokens, thoughts included, and generating takes "
+        f"{duration(float(rows['decode_ms'].sum()))} of {duration(m.wall_ms)}.",
         evidence=(
             m.evidence("tokens generated, median, thoughts included", answer, "tokens", rows=long),
             m.evidence("share of all request time", round(share, 4), "share"),

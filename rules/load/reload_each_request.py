@@ -10,7 +10,8 @@ Why it matters:
 
 When not to worry:
     The first load after a start, a load after a long pause (that is the idle timeout at work), and
-    different models taking turns in memory that holds only one. These are not counted.
+    different models taking turns in memory that holds only one. These are not counted. Nor is a single load
+    in a long log, as after a change of settings.
 
 What to change:
     Send the same load options with every request. Ollama loads a model again when `num_ctx`, `num_gpu`,
@@ -45,7 +46,7 @@ RULE = Rule(
     id="reload-each-request",
     across=True,
     phase=Phase.LOAD,
-    title="The model is loaded again for request after request",
+    title="The model is loaded again while it is in use",
     needs=("load_ms",),
     remedies=("fixed-context", "keep-loaded"),
     verify="Send two requests in a row: the second should start without a load.",
@@ -56,11 +57,16 @@ RULE = Rule(
             4.5 * 60_000,
             "ms without a request after which a load is the idle timeout's; Ollama unloads after 5 minutes",
         ),
+        "again_share": Threshold(
+            0.2, "share of requests with such a load, below which a single one is no matter; first guess"
+        ),
     },
 )
 
-
 SEVERAL = 2
+
+MOST = 0.5
+"""Of the requests: from here on it is request after request."""
 
 _KEEP_ALIVE = (
     "A longer keep-alive: the model is loaded again because its options differ, not for lack of use."
@@ -74,6 +80,9 @@ def check(m: Measures) -> Answer:
     again = rows.filter("again")
     if not again.height:
         return _from_starts(m, changed)
+    share = again.height / rows.height
+    if again.height < SEVERAL and share < m.thresholds(RULE)["again_share"]:
+        return NotApplicable(f"1 of {rows.height} requests loaded the model again")
     load_ms, each_ms = float(again["load_ms"].sum()), median(again.select("load_ms")) or 0.0
     if not m.worth(load_ms, again.height):
         return NotApplicable("too little time to matter")
@@ -84,6 +93,7 @@ def check(m: Measures) -> Answer:
     change = loads_avoided(rows.filter(pl.col("kind") == "generation")["again"].cast(pl.Float64).to_numpy())
     after = "after pauses that are not logged" if gap_ms is None else f"{duration(gap_ms)} after the last"
     return RULE.finding(
+        title=_title(again.height, share),
         confidence=Confidence.CERTAIN if named else likely,
         why=f"{again.height} of {rows.height} requests loaded the model again, {duration(each_ms)} each, "
         f"{after}.{_differences(changed)}",
@@ -99,6 +109,12 @@ def check(m: Measures) -> Answer:
         fixes=_fixes(m, changed),
         wont_help=(_KEEP_ALIVE,) if changed else (),
     )
+
+
+def _title(again: int, share: float) -> str:
+    if share >= MOST and again >= SEVERAL:
+        return "The model is loaded again for request after request"
+    return f"The model was loaded again {'once' if again == 1 else f'{again} times'}, while it was in use"
 
 
 def _beside(requests: pl.DataFrame, t: dict[str, float]) -> pl.DataFrame:

@@ -15,9 +15,9 @@ When not to worry:
     engine should have, and nothing is lost until requests are thrown out.
 
 What to change:
-    More room for the KV cache, or fewer requests at once, about three quarters of those that ran when it
-    happened: then each finishes without a restart. No time is claimed, since the log doesn't say how long the
-    requests were.
+    More room for the KV cache, as far as the log shows that some is left, or fewer requests at once, about
+    three quarters of those that ran when it happened: then each finishes without a restart. No time is
+    claimed, since the log doesn't say how long the requests were.
 
 Sources:
     vLLM docs/configuration/optimization.md (preemption); SGLang docs/advanced_features (hyperparameter
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.kv_pool import larger_pool
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 
@@ -45,7 +46,7 @@ RULE = Rule(
     id="kv-pool-full-preempt",
     phase=Phase.QUEUE,
     title="Running requests are thrown out of the KV cache",
-    remedies=("larger-kv-pool", "fewer-sequences"),
+    remedies=("larger-kv-pool", "quantise-kv", "fewer-sequences", "more-replicas"),
     verify="Under the same load, the log should show no more preempted or retracted requests.",
     sources=(
         "vLLM docs/configuration/optimization.md",
@@ -54,7 +55,6 @@ RULE = Rule(
     thresholds={
         "requests": Threshold(5, "requests thrown out, in all; first guess"),
         "burst_s": Threshold(10.0, "seconds within which all of them count as one burst; first guess"),
-        "memory_share": Threshold(0.93, "of the device's memory in the engine's hands: no more to give"),
     },
 )
 
@@ -129,8 +129,5 @@ def _evidence(m: Measures, thrown: pl.DataFrame, count: int, running: float | No
 
 
 def _fixes(m: Measures, running: float | None) -> tuple[Fix, ...]:
-    share = m.setup.memory_share
-    room = share is None or share < m.thresholds(RULE)["memory_share"]
-    larger = (m.fix("larger-kv-pool"),) if room else ()
     fewer = (m.fix("fewer-sequences", slots=max(int(KEPT * running), 1)),) if running and running > 1 else ()
-    return larger + fewer or (m.fix("larger-kv-pool"),)
+    return (*larger_pool(m), *fewer) or (m.fix("more-replicas"),)

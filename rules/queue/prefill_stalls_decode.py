@@ -179,13 +179,19 @@ def _intervals(m: Measures) -> Answer:
         requests=_most(stall.rows["running"]),
         saving=_saving(stall),
         fixes=_fixes(m, stall.step_tokens),
-        wont_help=(_NOT_MEMORY, _NOT_SLOTS),
+        wont_help=() if _waits_elsewhere(m, stall) else (_NOT_MEMORY, _NOT_SLOTS),
     )
 
 
 def _most(running: pl.Series) -> int:
     value = running.max()
     return value if isinstance(value, int) else 0
+
+
+def _waits_elsewhere(m: Measures, stall: Stall) -> bool:
+    """Whether requests also wait while answers come, for which slots or memory may be the reason."""
+    waiting = m.intervals.filter(pl.col("waiting") > 0)
+    return waiting.join(stall.rows, on=["source", "line"], how="anti").height > 0
 
 
 def _saving(stall: Stall) -> Saving | None:

@@ -9,8 +9,9 @@ Why it matters:
     request may have a longer context for the same memory.
 
 When not to worry:
-    The log shows a quiet hour of a busier server. Slots that share one cache (`--kv-unified`, the default of
-    llama-server where `-np` is not given) reserve nothing each.
+    The log shows a quiet hour of a busier server. Where a quarter of the GPU's memory or more is free anyway,
+    the rule is silent, as where requests nearly fill their slots (`np-splits-ctx`). Slots that share one
+    cache (`--kv-unified`, the default of llama-server where `-np` is not given) reserve nothing each.
 
 What to change:
     Fewer slots. One is kept to spare. No time is claimed.
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rules.memory import np_splits_ctx
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.words import size
 
@@ -62,6 +64,10 @@ def check(m: Measures) -> Answer:
         return NotApplicable("layers or context are missing, and that comes first")
     if m.setup.kv_bytes is None or m.setup.kv_bytes_per_token is None:
         return CannotTell("the log does not say what the KV cache takes")
+    if room.plenty or room.kv_in_main_memory:
+        return NotApplicable("the GPU's memory is not short")
+    if m.finds(np_splits_ctx.check):
+        return NotApplicable("the slots' context is short; np-splits-ctx says it")
     idle_bytes = room.kv_bytes - room.used_slots_kv_bytes
     fixes = tuple(room.fewer_slots())
     if idle_bytes < t["idle_gib"] * 2**30 or not fixes:

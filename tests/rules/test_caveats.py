@@ -169,10 +169,11 @@ def test_unknown_is_named_once_with_its_switch() -> None:
 
 
 def test_times_that_an_engine_never_logs_are_not_worth_a_word() -> None:
+    loaded = measures([{**CHAT, "load_ms": 3_000.0}] + [CHAT] * 9, setup=HEADER)
     waited = measures([{**CHAT, "queue_ms": 5.0}] * 8 + [CHAT] * 2, setup=HEADER)
 
     assert "queue time of 2 of 10 requests" in said(waited, "unknown-is-not-zero")
-    assert said(measures([CHAT] * 10, setup=HEADER), "unknown-is-not-zero") == ""
+    assert said(loaded, "unknown-is-not-zero") == said(measures([CHAT] * 10), "unknown-is-not-zero") == ""
 
 
 # --- samples
@@ -184,6 +185,14 @@ def test_few_samples_counts_each_phase() -> None:
     assert "decode 3 of 9 requests" in said(measures(rows, setup=HEADER), "few-samples")
     assert "prefill" not in said(measures(rows, setup=HEADER), "few-samples")
     assert said(measures([CHAT] * 5, setup=HEADER), "few-samples") == ""
+
+
+def test_prefills_that_the_cache_makes_short_are_named_once() -> None:
+    cached = {**CHAT, "cached_tokens": 970, "prefill_ms": 40.0}
+    brief = {**CHAT, "cached_tokens": 900, "prefill_ms": 60.0}
+
+    assert said(measures([CHAT] * 2 + [brief] * 6, setup=HEADER), "few-samples")
+    assert not said(measures([CHAT] * 2 + [brief] * 6 + [cached] * 4, setup=HEADER), "few-samples")
 
 
 @pytest.mark.parametrize(("short", "speaks"), [(1, False), (2, True)])

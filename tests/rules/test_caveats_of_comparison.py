@@ -39,6 +39,17 @@ def test_a_log_without_its_start_has_no_first_request() -> None:
     assert not said("warm-up", [{**CHAT, "prefill_ms": 1_700.0}, *([CHAT] * 6)])
 
 
+def test_the_first_request_of_a_larger_model_is_not_compared_with_a_smaller_one() -> None:
+    small, large = ({"model": name, "slots": 1} for name in ("small.gguf", "large.gguf"))
+    slow = {**CHAT, "prefill_ms": 4_000.0, "decode_ms": 60_000.0, "run": 1}
+    rows = [{**row, "line": i} for i, row in enumerate([CHAT] * 12 + [slow] * 6, 1)]
+    assert not said("warm-up", rows, setups=[small, large])
+    rows[12] = {**rows[12], "decode_ms": 120_000.0}
+    assert "took 2 min 0 s to generate its answer where 60.0 s" in said(
+        "warm-up", rows, setups=[small, large]
+    )
+
+
 def test_a_slow_request_in_the_middle_is_no_warm_up() -> None:
     assert not said("warm-up", [CHAT, {**CHAT, "prefill_ms": 1_700.0}, *([CHAT] * 6)], setup={"slots": 1})
 
@@ -69,6 +80,13 @@ def test_a_tail_is_explained_by_what_differs(slow: dict[str, Any], because: str)
     text = said("tail", rows)
     assert text.startswith("One request in twenty waits 6.")
     assert because in text
+
+
+def test_loads_explain_a_tail_that_not_all_of_them_are_in() -> None:
+    loaded = {**CHAT, "load_ms": 8_000.0, "ttft_ms": 8_500.0}
+    long = {**CHAT, "prefill_ms": 6_000.0, "ttft_ms": 6_000.0}
+    rows = [CHAT] * 33 + [loaded, long, long, loaded, loaded]
+    assert "it is loading the model" in said("tail", rows)
 
 
 def test_no_tail_without_enough_requests_or_difference() -> None:

@@ -180,8 +180,9 @@ def full_windows(n: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("setup", "fixes"),
     [
-        ({"engine": "vllm"}, ["kv-pool", "slots"]),
-        ({"engine": "vllm", "memory_share": 0.95}, ["slots"]),
+        ({"engine": "vllm"}, ["kv-pool", "kv-type", "slots"]),
+        ({"engine": "vllm", "memory_share": 0.95}, ["kv-type", "slots"]),
+        ({"engine": "vllm", "memory_share": 0.97, "kv_type_k": "fp8"}, ["slots"]),
     ],
 )
 def test_preempted_requests(setup: dict[str, Any], fixes: list[str]) -> None:

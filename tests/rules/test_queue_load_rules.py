@@ -57,9 +57,11 @@ def windows(waits: list[int], kv_usage: float = 0.2) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("kv_usage", "knob"), [(0.2, "slots"), (0.96, "kv-pool")], ids=["too few slots", "no memory"]
+    ("kv_usage", "knobs"),
+    [(0.2, ["slots"]), (0.96, ["kv-pool", "kv-type"])],
+    ids=["too few slots", "no memory"],
 )
-def test_windows_with_requests_waiting(kv_usage: float, knob: str) -> None:
+def test_windows_with_requests_waiting(kv_usage: float, knobs: list[str]) -> None:
     m = measures(intervals=windows([0, 8, 5, 3, 0], kv_usage), setup={"engine": "vllm", "max_running": 4})
 
     finding = found(queue_wait.check(m))
@@ -68,8 +70,8 @@ def test_windows_with_requests_waiting(kv_usage: float, knob: str) -> None:
     assert finding.saving is None
     assert "3 of 5 busy windows" in finding.why
     assert "up to 8" in finding.why
-    assert [fix.knob for fix in finding.fixes] == [knob]
-    assert bool(finding.wont_help) == (knob == "kv-pool")
+    assert [fix.knob for fix in finding.fixes] == knobs
+    assert bool(finding.wont_help) == ("kv-pool" in knobs)
 
 
 def test_one_crowded_window_in_an_hour() -> None:
@@ -79,7 +81,8 @@ def test_one_crowded_window_in_an_hour() -> None:
 
 
 def test_a_switch_is_a_number() -> None:
-    found_running = found(queue_wait.check(measures(intervals=windows([8, 8, 8]), setup={"engine": "vllm"})))
+    capped = {"engine": "vllm", "max_running": 4}
+    found_running = found(queue_wait.check(measures(intervals=windows([8, 8, 8]), setup=capped)))
     unknown = found(queue_wait.check(measures(waiting(3_000.0))))
 
     assert found_running.fixes[0].apply == "--max-num-seqs 8"
@@ -106,6 +109,13 @@ def test_ollama_latency_beyond_its_phases_may_be_waiting() -> None:
     assert "one after the other" in finding.verify
 
 
+def test_no_more_slots_where_layers_are_on_the_cpu_for_want_of_memory() -> None:
+    rows = [ollama(0, 0), *(ollama(2 * max(i - 3, 0), min(2 * i, 6)) for i in range(1, 16))]
+    split = {"engine": "ollama", "slots": 1, "layers_offloaded": 20, "layers_offloadable": 33}
+
+    assert found(queue_wait.check(measures(rows, setup=split))).fixes[0].apply == "a second server"
+
+
 def test_ollama_latency_of_a_lone_request_is_no_queue() -> None:
     slow = [ollama(20 * i, 6) for i in range(16)]
     quick = [ollama(3 * i, 0) for i in range(16)]
@@ -120,6 +130,7 @@ def test_twelve_requests_on_four_slots() -> None:
     assert finding.confidence is Confidence.POSSIBLE
     assert finding.saving is None
     assert finding.requests == 8
+    assert "or 4 clients each send their next request when the last one is done" in finding.why
     assert "requests_deferred" in finding.verify
     assert finding.fixes[0].apply == "-np 8"
 
@@ -225,6 +236,21 @@ def test_same_options_point_at_the_keep_alive() -> None:
 )
 def test_loads_that_had_to_be(rows: list[dict[str, Any]]) -> None:
     assert isinstance(reload_each_request.check(measures(rows)), NotApplicable)
+
+
+def test_one_load_in_a_long_log_is_no_matter() -> None:
+    once = [{**row, "load_ms": None if i != 6 else 30_000.0} for i, row in enumerate(aider(40))]
+
+    assert isinstance(reload_each_request.check(measures(once)), NotApplicable)
+    assert "once" in found(reload_each_request.check(measures(once[5:8]))).title
+
+
+def test_the_title_says_how_often() -> None:
+    every = found(reload_each_request.check(measures(aider(40))))
+    fourth = [{**row, "load_ms": None if i % 4 else 30_000.0} for i, row in enumerate(aider(40))]
+
+    assert every.title == "The model is loaded again for request after request"
+    assert "loaded again 2 times" in found(reload_each_request.check(measures(fourth))).title
 
 
 def test_d08_embeddings_with_another_context() -> None:
