@@ -27,10 +27,11 @@ class Setup(BaseModel):
     and SGLang, the tokens that their KV pool holds. ``batch`` and ``ubatch`` are llama.cpp's logical and
     physical batch; ``chunk_tokens`` is the most tokens that a step of another engine takes
     (`--max-num-batched-tokens`, `--chunked-prefill-size`). ``threads_available`` are the hardware threads
-    that the engine counts. ``compute_bytes`` are compute buffers on GPUs only. ``host_cache_bytes`` is the
-    most that llama-server keeps of earlier prompts in the machine's own memory, ``checkpoints`` the most
-    context checkpoints of a slot: 0 is off. ``memory_share`` is the share of a GPU's memory that the engine
-    may fill (0-1). ``os`` is ``windows``, ``linux`` or ``macos``.
+    that the engine counts. ``compute_bytes`` are compute buffers on GPUs only, ``kv_cpu_bytes`` the part of
+    ``kv_bytes`` in the machine's own memory. ``host_cache_bytes`` is the most that llama-server keeps of
+    earlier prompts there, ``checkpoints`` the most context checkpoints of a slot: 0 is off. ``memory_share``
+    is the share of a GPU's memory that the engine may fill (0-1). ``os`` is ``windows``,
+    ``linux`` or ``macos``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -66,6 +67,7 @@ class Setup(BaseModel):
     kv_type_v: str | None = None
     kv_bytes: int | None = None
     kv_bytes_per_token: float | None = None
+    kv_cpu_bytes: int | None = None
     kv_unified: bool | None = None
     cpu_weights_bytes: int | None = None
     gpu_weights_bytes: int | None = None

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FAR_BELOW = 0.5
 """Of the lowest ratio that was measured: clocks, drivers and longer prompts explain less than that."""
 
+EXPERTS_SHARE = 0.1
+"""Of a mixture's weights on the CPU: above this they are experts, the embedding table alone is less."""
+
 COMPARABLE_TOKENS = 8_192
 """In longer prompts attention slows prefill more than decode."""
 
@@ -38,19 +41,32 @@ def plausible_rate(m: Measures) -> bool | None:
 
     False where a GPU reads prompts far slower than its decode rate promises: then something is wrong with
     prefill (it runs on the CPU, or attention fell back to slow kernels), and prompts are not to blame.
-    ``None`` where the log can't tell.
+    ``None`` where the log can't tell: with layers, experts or the KV cache in main memory, both rates are
+    slow, and their ratio says nothing of the prompts.
     """
     ratio = rate_ratio(m)
     if ratio is None:
         return None
     if m.hardware.on_cpu:
         return True
+    usual = None if _cpu_takes_part(m) else True
     if not m.hardware.gpus and m.hardware.gpu is None:
-        return True if ratio >= FAR_BELOW * ANY_GPU_RATE_RATIO else None
+        return usual if ratio >= FAR_BELOW * ANY_GPU_RATE_RATIO else None
     if ratio >= FAR_BELOW * least_ratio(m):
-        return True
+        return usual
     evaluated = median(m.valid_prefill.select("prefill_tokens")) or 0.0
     return None if m.decoding.speculative or evaluated > COMPARABLE_TOKENS else False
+
+
+def _cpu_takes_part(m: Measures) -> bool:
+    """Layers, experts or the KV cache of a model on a GPU are in main memory."""
+    d = m.decoding
+    experts = (
+        d.mixture
+        and not m.hardware.shared_memory
+        and (d.cpu_bytes or 0.0) > EXPERTS_SHARE * (m.setup.weights_bytes or 0)
+    )
+    return d.split or experts or m.room.kv_in_main_memory
 
 
 def least_ratio(m: Measures) -> float:

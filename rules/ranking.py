@@ -3,8 +3,9 @@
 Certain quality faults come first, since fast answers from half a prompt are no use. Then seconds saved; of a
 finding that is only possible, those that no surer fault of the same phase accounts for, so that a guess with
 a large bound does not stand above the known cause.
-Advice on decode goes below advice on prefill where text already streams faster than people read. A cause
-goes before what it explains. One knob never gets two values: the finding that ranks higher keeps it.
+Advice on decode goes below advice on prefill where text already streams faster than people read; a sure
+fault of decode still goes above advice that is only possible and saves no more. A cause goes before what it
+explains. One knob never gets two values: the finding that ranks higher keeps it.
 """
 
 from __future__ import annotations
@@ -31,15 +32,28 @@ def rank(findings: Iterable[Finding], measures: Measures) -> list[Finding]:
     fast_enough = rate is not None and outruns_reading(rate)
 
     findings = list(findings)
+    seconds = {id(f): _unexplained_ms(f, findings, measures) for f in findings}
+    slow = [f for f in findings if f.phase is Phase.DECODE and _sure_fault(f)] if fast_enough else []
+    most = max((seconds[id(f)] for f in slow), default=0.0)
 
-    def key(finding: Finding) -> tuple[bool, bool, float, bool, int, str]:
+    def waits(finding: Finding) -> int:
+        """How far reading speed puts it back: 0 not at all, 1 as a sure fault of decode, 2 as its advice."""
+        if fast_enough and finding.phase is Phase.DECODE:
+            return 1 if _sure_fault(finding) else 2
+        maybe = finding.confidence is Confidence.POSSIBLE and not finding.fault
+        return 1 if maybe and slow and seconds[id(finding)] <= most else 0
+
+    def key(finding: Finding) -> tuple[bool, int, float, bool, int, str]:
         quality_first = finding.quality and finding.confidence is Confidence.CERTAIN
-        unhurried = fast_enough and finding.phase is Phase.DECODE
-        seconds = _unexplained_ms(finding, findings, measures)
         sureness = _SURENESS[finding.confidence]
-        return (not quality_first, unhurried, -seconds, not finding.fault, sureness, finding.rule)
+        place = (not finding.fault, sureness, finding.rule)
+        return (not quality_first, waits(finding), -seconds[id(finding)], *place)
 
     return _one_value_per_knob(_causes_first(sorted(findings, key=key)))
+
+
+def _sure_fault(finding: Finding) -> bool:
+    return finding.fault and finding.confidence is not Confidence.POSSIBLE
 
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:
@@ -57,11 +71,7 @@ def _unexplained_ms(finding: Finding, findings: list[Finding], measures: Measure
     """What a finding saves; a possible one only on requests that surer faults of its phase leave alone."""
     if finding.saving is None:
         return 0.0
-    surer = [
-        f.change
-        for f in findings
-        if f.fault and f.confidence is not Confidence.POSSIBLE and f.phase is finding.phase and f.change
-    ]
+    surer = [f.change for f in findings if _sure_fault(f) and f.phase is finding.phase and f.change]
     if finding.confidence is not Confidence.POSSIBLE or finding.change is None or not surer:
         return finding.saving.ms
     alone = saved_ms(measures.ledger, together(surer)) <= 0

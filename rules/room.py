@@ -10,6 +10,8 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rules.physics.quant import TYPE_BITS, file_bits_per_weight
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,10 +21,22 @@ if TYPE_CHECKING:
 GPU_MARGIN_BYTES = 1 << 30
 """Left free on each GPU for compute buffers and the display; llama.cpp's own --fit-target."""
 
+PLENTY = 0.25
+"""Share of the GPU's memory that is free: more than the display and other programs take."""
+
+ALL_OF_IT = 0.99
+"""Of the KV cache: its buffers are printed to a hundredth of a MiB."""
+
 CONTEXT_SLACK = 1.2
 SMALLEST_CONTEXT = 2_048
 
 _TENTH = 2**30 / 10
+
+LEAST_BITS = TYPE_BITS["IQ4_XS"]
+"""Bits a weight of the smallest 4-bit file. Below, quality goes: Llama 3 70B loses 19 % in perplexity at
+Q3_K_M, and a model of half the size in 4 bits is the better use of the same memory."""
+
+GOOD_QUANT = "Q4_K_M"
 
 _LARGE_KV_TYPES = (None, "f16", "bf16", "f32")
 """What 8 bits would halve; where no line names the type it is 16 bits, the default."""
@@ -95,8 +109,38 @@ class Room:
         weights, s = self.gpu_weights_bytes, self._setup
         if weights is None:
             return None
+        return weights + self.kv_vram_bytes + (s.compute_bytes or 0)
+
+    @cached_property
+    def kv_vram_bytes(self) -> float:
+        """KV cache in the GPU's memory: by buffer sizes, else that of the layers there."""
+        s = self._setup
+        if s.kv_cpu_bytes is not None:
+            return float(max(self.kv_bytes - s.kv_cpu_bytes, 0))
         share = (s.layers_offloaded or 0) / s.layers_offloadable if s.layers_offloadable else 1.0
-        return weights + self.kv_bytes * min(share, 1.0) + (s.compute_bytes or 0)
+        return self.kv_bytes * min(share, 1.0)
+
+    @cached_property
+    def kv_in_main_memory(self) -> bool:
+        """All of the KV cache is in main memory, although half of the layers or more are on a GPU.
+
+        The cache of a layer lies where its attention runs, unless the cache was told to stay (`-nkvo`).
+        """
+        s = self._setup
+        if not (s.layers_offloaded and s.layers_offloadable and s.kv_cpu_bytes and self.kv_bytes):
+            return False
+        all_of_it = s.kv_cpu_bytes >= ALL_OF_IT * self.kv_bytes
+        return (
+            all_of_it
+            and 2 * s.layers_offloaded >= s.layers_offloadable
+            and not self._m.hardware.shared_memory
+        )
+
+    @property
+    def plenty(self) -> bool:
+        """So much of the GPU's memory is known to be free that nothing needs to make room."""
+        needed, vram = self.needed_bytes, self.vram_bytes
+        return bool(needed and vram) and (vram or 0) - (needed or 0) >= PLENTY * (vram or 0)
 
     @cached_property
     def filled(self) -> float | None:
@@ -177,13 +221,16 @@ class Room:
             yield self._m.fix("quantise-kv")
 
     def fewer_slots(self) -> Iterator[Fix]:
-        """The slots that ran at once, where more are kept; they share all of a context that was too small."""
+        """The slots that ran at once, where more are kept, with the context that each needs.
+
+        They share all of the context where that was too small, and never get more than there is.
+        """
         slots, now, each = self.used_slots, self._setup.slots, self._setup.context
-        context = self.used_context or each
-        if slots is not None and now is not None and slots < now and context is not None:
-            total = self._setup.context_total if self.cut else None
-            kept = total or slots * min(context, each or context)
-            yield self._m.fix("fewer-slots", slots=slots, now=now, total=kept)
+        if slots is None or now is None or slots >= now or each is None:
+            return
+        total = self._setup.context_total or now * each
+        kept = total if self.cut else min(slots * (self.used_context or each), total)
+        yield self._m.fix("fewer-slots", slots=slots, now=now, total=kept)
 
     def smaller_context(self) -> Iterator[Fix]:
         """The context that was used, where more is kept."""
@@ -191,11 +238,33 @@ class Room:
         if tokens is not None and (now is None or tokens < now):
             yield self._m.fix("smaller-context", tokens=tokens, total=tokens * (self.used_slots or 1))
 
-    def smaller_file(self) -> Iterator[Fix]:
-        """Weights that fit beside the KV cache that this load needs."""
+    @cached_property
+    def fitting_bytes(self) -> float | None:
+        """The largest file that fits beside the KV cache that this load needs, rounded down."""
         usable, kv_bytes = self.usable_bytes, self.used_kv_bytes
-        if usable is not None and usable > kv_bytes:
-            yield self._m.fix("weights-that-fit", gib=gib(math.floor((usable - kv_bytes) / _TENTH) * _TENTH))
+        if usable is None or usable <= kv_bytes:
+            return None
+        return math.floor((usable - kv_bytes) / _TENTH) * _TENTH
+
+    @cached_property
+    def fitting_bits(self) -> float | None:
+        """Bits a weight of this model in a file of `fitting_bytes`; ``None`` where its size is unknown."""
+        fits, bits, weights = self.fitting_bytes, self._m.decoding.bits, self.weights_bytes
+        return None if fits is None or bits is None or not weights else bits * fits / weights
+
+    def smaller_file(self) -> Iterator[Fix]:
+        """Weights that fit beside the KV cache that this load needs.
+
+        Where that is a file of less than 4 bits, a smaller model comes first.
+        """
+        fits, bits = self.fitting_bytes, self.fitting_bits
+        if fits is not None and bits is not None and bits < LEAST_BITS:
+            good_bits = file_bits_per_weight(GOOD_QUANT) or LEAST_BITS
+            billions = fits * 8 / good_bits / 1e9
+            yield self._m.fix("model-that-fits", gib=gib(fits), billions=f"{billions:.2g}", quant=GOOD_QUANT)
+            yield self._m.fix("few-bits", gib=gib(fits), bits=f"{bits:.1f}")
+        elif fits is not None:
+            yield self._m.fix("weights-that-fit", gib=gib(fits))
         elif self._m.decoding.smaller_quant:
             yield self._m.fix("smaller-quant", to=self._m.decoding.smaller_quant)
         else:

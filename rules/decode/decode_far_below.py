@@ -62,6 +62,7 @@ EXPLAINING = (
     "decode-slope-kv",
     "eager-mode",
     "host-limited-gpu",
+    "kv-in-main-memory",
     "kv-type-fallback",
     "moe-on-cpu",
     "multi-gpu-no-gain",

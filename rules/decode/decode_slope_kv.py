@@ -112,6 +112,8 @@ def too_flat(m: Measures, slope: DecodeSlope, least_r2: float, least_part: float
         return "the model is on the CPU, and what context costs there was not measured"
     if m.decoding.split:
         return "part of the model is on the CPU; partial-offload says it"
+    if m.room.kv_in_main_memory:
+        return "the KV cache is in main memory; kv-in-main-memory says it"
     return None
 
 

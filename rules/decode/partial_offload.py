@@ -11,13 +11,15 @@ Why it matters:
 
 When not to worry:
     Experts of a mixture that were put on the CPU on purpose (`--n-cpu-moe`) while all layers count as
-    offloaded: that is not this. Nor when the model is used too rarely for its speed to matter.
+    offloaded: that is not this. Where whole layers of a mixture are on the CPU, `moe-on-cpu` has the better
+    remedy. Nor when the model is used too rarely for its speed to matter.
 
 What to change:
     What frees memory on the GPU. Where the weights would fit beside a smaller KV cache: fewer slots if more
     are kept than were ever in use, a smaller context, an 8-bit KV cache; a smaller file only if that is not
     enough. Then all layers on the GPU. If the weights alone leave no room, only a smaller file gives full
-    offload, and less context only adds layers.
+    offload, and less context only adds layers; the saving is then a bound. A file of less than 4 bits a
+    weight costs more quality than a smaller model of the same size, so that comes first.
 
 Sources:
     ollama#8393 (GPU waits for CPU), ollama#9181 and ollama#15634 (what fills the GPU), ollama#5756 (slots).
@@ -27,7 +29,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rules.room import gib
+from rules.decode import moe_on_cpu
+from rules.room import LEAST_BITS, gib
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule
 from rules.savings import decode_limited
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 RULE = Rule(
     id="partial-offload",
+    explains=("prefill-dominates-long-prompt", "rag-chunks-too-many"),
     phase=Phase.DECODE,
     title="Part of the model runs on the CPU",
     needs=("layers_offloaded", "layers_offloadable"),
@@ -49,6 +53,8 @@ RULE = Rule(
         "smaller-context",
         "quantise-kv",
         "weights-that-fit",
+        "model-that-fits",
+        "few-bits",
         "smaller-quant",
         "smaller-model",
         "more-layers",
@@ -70,6 +76,8 @@ def check(m: Measures) -> Answer:
         return NotApplicable("all layers are on the GPU")
     if on_gpu == 0:
         return NotApplicable("nothing is on the GPU; that is cpu-only")
+    if m.finds(moe_on_cpu.check):
+        return NotApplicable("only experts should be on the CPU; moe-on-cpu says it")
     rows = m.generations.drop_nulls("decode_ms")
     decode_ms = float(rows["decode_ms"].sum())
     if rows.height and not m.worth(decode_ms, rows.height):
@@ -112,9 +120,11 @@ def fitting(room: Room) -> str:
         beside = (
             f" for the {gib(room.kv_bytes)} GiB of KV cache and for compute buffers" if room.kv_bytes else ""
         )
+        bits = room.fitting_bits
+        needs = "quantization" if bits is None or bits >= LEAST_BITS else f"model or {bits:.1f} bits a weight"
         return (
             f" Weights of {weights} GiB leave no room on {total} GiB{beside}: full offload needs a smaller "
-            "quantization, and a smaller context only adds layers."
+            f"{needs}, and a smaller context only adds layers."
         )
     if not room.all_fits:
         beside = f"{gib(room.kv_bytes)} GiB of KV cache and the compute buffers"
@@ -143,7 +153,8 @@ def decode_factor(m: Measures, layers_left: int) -> tuple[float, Bound]:
     """Time per token with only so many layers left on the CPU over the time now, and how sure that is.
 
     Where the time of a token with everything on the GPU can be predicted, what it takes longer than the GPU's
-    part is the CPU's. Else the CPU's part is taken to cost as much as it can (`FASTEST_GPU`).
+    part is the CPU's. Else the CPU's part is taken to cost as much as it can (`FASTEST_GPU`). Where the
+    weights do not fit the GPU, none are left on the CPU only of the largest file that does.
     """
     d = m.decoding
     missing = (m.setup.layers_offloadable or 0) - (m.setup.layers_offloaded or 0)
@@ -151,6 +162,8 @@ def decode_factor(m: Measures, layers_left: int) -> tuple[float, Bound]:
     left = share * layers_left / missing if missing else 0.0
     now_ms, all_ms = d.ms_per_token or m.ms_per_token, d.predicted_ms()
     if now_ms is not None and all_ms is not None:
+        if not layers_left and m.room.weights_fit is False:
+            return min((d.predicted_ms(m.room.fitting_bytes) or all_ms) / now_ms, 1.0), "at_most"
         cpu_ms = max(now_ms - all_ms * (1 - share), 0.0)
         then_ms = all_ms * (1 - left) + (cpu_ms * left / share if share else 0.0)
         return min(then_ms / now_ms, 1.0), "estimate" if m.room.vram_bytes is not None else "at_most"

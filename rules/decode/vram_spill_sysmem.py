@@ -64,6 +64,8 @@ RULE = Rule(
     needs=("weights_bytes", "layers_offloaded"),
     remedies=(
         "weights-that-fit",
+        "model-that-fits",
+        "few-bits",
         "smaller-quant",
         "smaller-model",
         "free-vram",

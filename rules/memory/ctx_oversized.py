@@ -10,9 +10,10 @@ Why it matters:
     quantization, more slots, a draft model, or another model.
 
 When not to worry:
-    Contexts that will grow: agents, long documents. Nothing is slower for it while all layers are on the
-    GPU; where some are not, `ctx-steals-layers` speaks. Engines that share a pool of pages (vLLM, SGLang)
-    reserve nothing for a long context.
+    Contexts that will grow: agents, long documents. Where a quarter of the GPU's memory or more is free
+    anyway, or the cache is in main memory, the rule is silent. Nothing is slower for it while all layers are
+    on the GPU; where some are not, `ctx-steals-layers` speaks. Engines that share a pool of pages (vLLM,
+    SGLang) reserve nothing for a long context.
 
 What to change:
     A context of the size that is used, or use the memory for something else. No time is claimed.
@@ -60,6 +61,8 @@ def check(m: Measures) -> Answer:
         return CannotTell("the log does not say what the context takes")
     if room.needed_tokens is None or m.generations.height < t["requests"]:
         return CannotTell("too few requests tell how much context is used")
+    if room.plenty or room.kv_in_main_memory:
+        return NotApplicable("the GPU's memory is not short")
     wasted = room.kv_bytes - room.used_kv_bytes
     if context < t["ratio"] * room.needed_tokens or wasted < t["wasted_gib"] * 2**30:
         return NotApplicable("the context is not far from what is used")

@@ -12,6 +12,8 @@ Why it matters:
 When not to worry:
     Long prompts that are still to come. The rule is silent where prompts were cut or refused, since then
     the context is too small and not too large, and where caches of sliding windows hide what a token takes.
+    Where all layers would fit beside the cache as it is, nothing is stolen: `partial-offload` says it. Of a
+    mixture of experts, layers on the CPU are a matter of `moe-on-cpu` unless all of it would fit.
 
 What to change:
     Fewer slots if more are kept than were ever in use, then a context of the size that is used, then an
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rules.decode import moe_on_cpu
 from rules.decode.partial_offload import decode_factor, fitting
 from rules.room import gib
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 
 RULE = Rule(
     id="ctx-steals-layers",
-    explains=("partial-offload",),
+    explains=("partial-offload", "moe-on-cpu"),
     phase=Phase.MEMORY,
     title="An oversized KV cache keeps layers off the GPU",
     needs=("layers_offloaded", "layers_offloadable", "kv_bytes", "kv_bytes_per_token"),
@@ -51,6 +54,8 @@ RULE = Rule(
         "quantise-kv",
         "more-layers",
         "weights-that-fit",
+        "model-that-fits",
+        "few-bits",
         "smaller-quant",
         "smaller-model",
     ),
@@ -73,6 +78,10 @@ def check(m: Measures) -> Answer:
     t, room = m.thresholds(RULE), m.room
     if room.cut:
         return NotApplicable("prompts were cut or refused: the context is too small, not too large")
+    if room.all_fits:
+        return NotApplicable("all layers would fit beside the KV cache of now")
+    if room.kv_in_main_memory:
+        return NotApplicable("the KV cache takes none of the GPU's memory")
     if not room.kv_bytes or m.setup.kv_bytes_per_token is None:
         return CannotTell("the log does not say what the KV cache takes per token")
     if room.used_context is None or m.generations.height < t["requests"]:
@@ -81,6 +90,8 @@ def check(m: Measures) -> Answer:
     freed = min(_freed_layers(m, on_gpu, layers), missing)
     if freed < max(1, t["freed_share"] * missing):
         return NotApplicable("a cache for what is used would make room for too few layers")
+    if freed < missing and m.finds(moe_on_cpu.check):
+        return NotApplicable("only experts should be on the CPU; moe-on-cpu says it")
     factor, bound = decode_factor(m, missing - freed)
     change = decode_limited(m.ledger, factor)
     saving = m.saving(change, bound=bound)
@@ -113,7 +124,7 @@ def _freed_layers(m: Measures, on_gpu: int, layers: int) -> int:
     on_cpu = m.decoding.cpu_bytes
     if on_cpu is None:
         return 0
-    freed = (room.kv_bytes - then) * on_gpu / layers
+    freed = room.kv_vram_bytes - then * on_gpu / layers
     freed_layers = int(freed / (on_cpu / (layers - on_gpu) + then / layers))
     return freed_layers if room.fits_beside(then) is None else min(freed_layers, layers - on_gpu - 1)
 

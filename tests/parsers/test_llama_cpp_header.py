@@ -148,3 +148,28 @@ def test_what_a_header_tells_is_told_by_the_engine_that_follows_and_in_its_run()
 
 def test_a_header_without_a_program_tells_nothing_to_the_next_one() -> None:
     assert read(join([BUILD, LOADED, FELL_BACK, BUILD, LOADED, *QUOTED[:6]])).events == []
+
+
+CACHE = "llama_kv_cache: size = 300.00 MiB ( 8192 cells,  32 layers,  1/1 seqs), K (f16):  150.00 MiB"
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "on_host"),
+    [
+        ("llama_kv_cache", ("CPU", "CPU"), 300),
+        ("llama_kv_cache_unified", ("CPU", "CUDA0"), 100),
+        ("llama_kv_cache_init", ("CUDA_Host", "CUDA0"), 100),
+        ("llama_kv_cache", ("CUDA0", "CUDA1"), 0),
+        ("llama_kv_cache", (), None),
+    ],
+)
+def test_where_the_kv_cache_lies(name: str, where: tuple[str, ...], on_host: int | None) -> None:
+    buffers = [
+        f"{name}: {buffer:>10} KV buffer size =   {mib}.00 MiB"
+        for buffer, mib in zip(where, (100, 200), strict=False)
+    ]
+    context = ["llama_context: n_seq_max     = 1", *buffers, CACHE]
+    draft = ["srv    load_model: loading draft model '/models/d.gguf'", LOADED, *context]
+    load = [LOADED, *context]
+    for log in (load, [*load, *load], [*load, *context, *draft]):
+        assert read(join(log)).setup.kv_cpu_bytes == (None if on_host is None else on_host * MIB)

@@ -286,3 +286,29 @@ def test_a_command_line_states_facts(more: str, facts: dict[str, object]) -> Non
     stream.close()
     setup = stream.setups[-1]
     assert {name: getattr(setup, name) for name in facts} == facts
+
+
+ESTIMATE = (
+    'time=2025-02-18T09:20:01.101+01:00 level=INFO msg="Listening on 127.0.0.1:11434 (version 0.6.5)"\n'
+    'time=2025-02-18T09:21:25.646+01:00 level=INFO source=memory.go:356 msg="offload to cuda"'
+    ' layers.requested=-1 layers.model=29 layers.offload=29 memory.required.kv="{kv}"'
+)
+
+
+@pytest.mark.parametrize(
+    ("kv", "more", "on_host"),
+    [
+        ("1.5 GiB", " --no-kv-offload", 3 << 29),
+        ("1.5 GiB", " -nkvo", 3 << 29),
+        ("1.5 GiB", "", None),
+        ("", " -nkvo", None),
+    ],
+)
+def test_a_kv_cache_that_is_told_to_stay_in_main_memory(kv: str, more: str, on_host: int | None) -> None:
+    started, settled = (
+        STARTED.format(time="2026-08-20T18:02:50.000+02:00", seconds="9.00"),
+        LOADED.format(count=1),
+    )
+    start = START.format(model="/m/sha256-00", context=4096, slots=1, more=more)
+    _, stream = read(ESTIMATE.format(kv=kv), start, started, settled)
+    assert stream.setups[-1].kv_cpu_bytes == on_host

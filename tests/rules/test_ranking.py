@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 from types import ModuleType
@@ -79,6 +80,25 @@ def test_decode_advice_waits_where_text_outruns_reading() -> None:
     assert [f.rule for f in rank([decode, prefill], fast)] == ["prefill", "decode"]
     slow = measures([{**CHAT, "decode_ms": 60_000.0}] * 5)
     assert [f.rule for f in rank([decode, prefill], slow)] == ["decode", "prefill"]
+
+
+def test_a_sure_fault_of_decode_does_not_wait_for_advice_that_is_only_possible() -> None:
+    fast = measures([CHAT] * 5)
+    most, less = output_capped(100), prompts_cut(np.full(5, 900.0))
+    fault = finding("fault", phase=Phase.DECODE, saving=fast.saving(most), change=most)
+    advice = replace(fault, rule="advice", fault=False)
+    sure = finding("sure")
+    maybe = finding(
+        "maybe", saving=fast.saving(less), change=less, confidence=Confidence.POSSIBLE, fault=False
+    )
+    risk = finding("risk", phase=Phase.MEMORY, confidence=Confidence.POSSIBLE, fault=False)
+
+    ranked = [f.rule for f in rank([advice, maybe, risk, fault, sure], fast)]
+    assert ranked == ["sure", "fault", "maybe", "risk", "advice"]
+    assert [f.rule for f in rank([advice, maybe], fast)] == ["maybe", "advice"]
+    large = prompts_cut(np.zeros(5))
+    larger = replace(maybe, saving=replace(fast.saving(most), ms=1e9), change=large)
+    assert [f.rule for f in rank([larger, fault], fast)] == ["maybe", "fault"]
 
 
 def test_a_knob_keeps_the_value_of_the_higher_finding_and_a_saving_goes_with_its_fix() -> None:

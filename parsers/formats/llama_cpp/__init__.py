@@ -34,6 +34,7 @@ FORMAT = Format(
     ),
     lines=LINES,
     reader=HeaderReader,
+    splits="none: setup only",
 )
 
 __all__ = ["FORMAT", "HEAD", "HeaderReader", "clock_ms", "on_host", "size_bytes"]

@@ -38,6 +38,12 @@ LINES = (
         rb" *\d+ layers, *\d+(?:/(?P<streams>\d+))? seqs\)(?P<types>.*)",
         b"_cache",
     ),
+    line(
+        "kv_buffer",
+        b" buffer size = ",
+        HEAD + rb"llama_kv_cache\w*: +(?P<where>\S+) KV buffer size = +(?P<size>[\d.]+ MiB)",
+        b" KV buffer ",
+    ),
     line("offloaded", b" layers to GPU", HEAD + rb"\S+: offloaded (?P<done>\d+)/(?P<all>\d+) layers to GPU"),
     line(
         "weights",

@@ -217,6 +217,12 @@ class HeaderReader(DeviceLines):
         self.process.learn(at, kv_bytes=size + (earlier or 0), **_kv_types(m["types"]))
 
     @own
+    def kv_buffer(self, m: re.Match[bytes], at: At) -> None:
+        """``llama_kv_cache: CUDA0 KV buffer size = 512.00 MiB``, one line for each buffer of a cache."""
+        in_main_memory = (size_bytes(m["size"]) or 0) if on_host(m["where"]) else 0
+        self._learn_model(at, kv_cpu_bytes=(self.process.setup.kv_cpu_bytes or 0) + in_main_memory)
+
+    @own
     def old_kv(self, m: re.Match[bytes], at: At) -> None:
         """``llama_new_context_with_model: KV self size = 512.00 MiB, K (f16): ...`` (until b5558)."""
         size, cells = size_bytes(m["size"]), self.process.setup.context_total
@@ -243,7 +249,14 @@ class HeaderReader(DeviceLines):
             self.process.announce(at, "fallback", "flash attention switched off: not supported here")
 
 
-_MEASURED = ("kv_bytes", "kv_bytes_per_token", "cpu_weights_bytes", "gpu_weights_bytes", "compute_bytes")
+_MEASURED = (
+    "kv_bytes",
+    "kv_bytes_per_token",
+    "kv_cpu_bytes",
+    "cpu_weights_bytes",
+    "gpu_weights_bytes",
+    "compute_bytes",
+)
 """Sums over lines, which start over with each load."""
 
 _MAPPED = (b"true", b"mmap", b"mmap+mlock")
