@@ -1,6 +1,7 @@
 """Bytes to rows: reads engine logs; knows engines, knows no physics.
 
-`Stream` is the incremental core, `read_rows` the whole file at once.
+`Stream` is the incremental core for logs, `SourceReader` tells them from documents, `read_rows` reads a whole
+file at once.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from pathlib import Path
 
 from parsers.formats import ENGINES, FORMATS
 from parsers.records import Tables
+from parsers.source import DocumentError, SourceReader
 from parsers.stream import Stream, UnknownEngineError
 
 _BLOCK = 1 << 20
 
 
 def read_rows(path: str | Path, *, engine: str | None = None, year: int | None = None) -> Tables:
-    """All rows of a plain log file.
+    """All rows of a plain log file or document.
 
     Args:
         path: the file.
@@ -24,15 +26,27 @@ def read_rows(path: str | Path, *, engine: str | None = None, year: int | None =
 
     Raises:
         OSError: the file can't be read.
+        DocumentError: the document is cut off, broken or too large.
         UnknownEngineError: no format is called ``engine``.
     """
-    stream = Stream(str(path), engine=engine, year=year)
+    source = SourceReader(Stream(str(path), engine=engine, year=year), engine=engine)
     tables = Tables()
     with Path(path).open("rb") as file:
         while block := file.read(_BLOCK):
-            tables.extend(stream.feed(block))
-    tables.extend(stream.close())
+            tables.extend(source.feed(block))
+    tables.extend(source.close())
+    if source.problem is not None:
+        raise DocumentError(f"{path} {source.problem}")
     return tables
 
 
-__all__ = ["ENGINES", "FORMATS", "Stream", "Tables", "UnknownEngineError", "read_rows"]
+__all__ = [
+    "ENGINES",
+    "FORMATS",
+    "DocumentError",
+    "SourceReader",
+    "Stream",
+    "Tables",
+    "UnknownEngineError",
+    "read_rows",
+]

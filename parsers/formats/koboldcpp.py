@@ -202,4 +202,5 @@ FORMAT = Format(
     ),
     lines=LINES,
     reader=KoboldReader,
+    splits="prefill, decode",
 )

@@ -114,4 +114,5 @@ FORMAT = Format(
     identify=(b": n_kv_max = ", b"| S_PP t/s |", b'"n_kv_max": '),
     lines=LINES,
     reader=BatchedBenchReader,
+    splits="prefill, decode of the whole batch",
 )

@@ -275,4 +275,5 @@ FORMAT = Format(
     identify=(b"t/s |", b'"build_commit": ', b"build_commit,"),
     lines=LINES,
     reader=BenchReader,
+    splits="prefill, decode in tests of their own",
 )

@@ -146,4 +146,5 @@ FORMAT = Format(
     ),
     lines=LINES,
     reader=CliReader,
+    splits="prefill, decode of the whole run",
 )

@@ -260,4 +260,5 @@ FORMAT = Format(
     ),
     lines=LINES,
     reader=PythonReader,
+    splits="prefill, decode",
 )

@@ -241,4 +241,5 @@ FORMAT = Format(
     ),
     lines=LINES,
     reader=TabbyReader,
+    splits="queue, prefill, decode",
 )

@@ -169,4 +169,5 @@ FORMAT = Format(
     identify=(b"Output generated in ",),
     lines=LINES,
     reader=WebuiReader,
+    splits="none: the whole request is one time",
 )

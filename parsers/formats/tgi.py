@@ -117,4 +117,5 @@ FORMAT = Format(
     identify=(b'time_per_token="', b'"time_per_token":"', b"text_generation_launcher: Args"),
     lines=LINES,
     reader=TgiReader,
+    splits="queue; prefill and decode together",
 )

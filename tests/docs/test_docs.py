@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from parsers import Stream, Tables, search
+from advisor.pages import pages
+from parsers import Stream, Tables
 from parsers.formats import FORMATS
 from parsers.formats.base import Counts, Format, Process
-from parsers.records import columns_page
+from parsers.formats.user import parse
+from parsers.formats.user.samples import problems
 from rules.rule import Finding
 from tests.rules.helpers import measures
 
@@ -20,26 +22,34 @@ ROOT = Path(__file__).parents[2]
 TOY_LOG = b"request done: id=a1 prompt=630 in 2402.5 ms, out=32 in 375.4 ms\n"
 
 
-def code(page: str) -> dict[str, Any]:
-    """The names that the page's Python block defines."""
+def code(page: str, place: int = 0) -> dict[str, Any]:
+    """The names that one of the page's Python blocks defines."""
     text = (ROOT / "docs" / page).read_text("utf-8")
-    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert block is not None
+    block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[place]
     module = ModuleType("toy")
-    exec(compile(block[1], page, "exec"), module.__dict__)
+    exec(compile(block, page, "exec"), module.__dict__)
     return module.__dict__
 
 
-def test_the_toy_format_reads_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_toy_format_reads_its_log() -> None:
     toy: Format = code("adding-a-format.md")["FORMAT"]
-    monkeypatch.setattr("parsers.stream.FORMATS", (*FORMATS, toy))
-    monkeypatch.setattr(search, "FORMATS", (*FORMATS, toy))
-    stream, tables = Stream("toy.log"), Tables()
+    stream, tables = Stream("toy.log", formats=(*FORMATS, toy)), Tables()
     tables.extend(stream.feed(TOY_LOG))
     tables.extend(stream.close())
     assert stream.engine == "toyserve"
     row = tables.requests.row(0, named=True)
     assert (row["request_id"], row["prefill_tokens"], row["decode_ms"], row["line"]) == ("a1", 630, 375.4, 1)
+
+
+def test_the_toy_format_file_is_right() -> None:
+    text = (ROOT / "docs" / "adding-a-format.md").read_text("utf-8")
+    spec = parse(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0])
+    assert problems(spec) == []
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: f"{fmt.engine}-{fmt.grain}")
+def test_every_format_says_what_it_times(fmt: Format) -> None:
+    assert fmt.splits
 
 
 def test_the_toy_rule_finds_long_answers_and_leaves_short_ones() -> None:
@@ -50,6 +60,13 @@ def test_the_toy_rule_finds_long_answers_and_leaves_short_ones() -> None:
     assert finding.saving is not None
     assert finding.saving.ms == pytest.approx(6 * 7_500, rel=0.01)
     assert not isinstance(check(measures([{**request, "output_tokens": 200}] * 6)), Finding)
+
+
+def test_the_toy_tests_of_a_rule_pass() -> None:
+    tests = {name: test for name, test in code("adding-a-rule.md", 1).items() if name.startswith("test_")}
+    assert len(tests) == 2
+    for test in tests.values():
+        test()
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))])
@@ -69,6 +86,11 @@ def test_every_line_of_a_format_has_its_method(fmt: Format) -> None:
     assert all(callable(getattr(reader, line.name, None)) for line in fmt.lines)
 
 
-def test_the_page_of_columns_is_what_the_records_say() -> None:
-    """Write it anew: python -c "from parsers.records import columns_page as p; print(p(), end='')"."""
-    assert (ROOT / "docs" / "columns.md").read_text("utf-8") == columns_page()
+def test_the_generated_pages_are_what_the_code_says() -> None:
+    """Write them anew: python -m advisor.pages."""
+    texts = pages()
+    assert {p.name for p in (ROOT / "docs" / "rules").iterdir()} == {
+        Path(name).name for name in texts if name.startswith("rules/")
+    }
+    stale = [name for name, text in texts.items() if (ROOT / "docs" / name).read_text("utf-8") != text]
+    assert not stale

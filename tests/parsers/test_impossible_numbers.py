@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from parsers import Tables
 from parsers.formats.llama_cpp.units import size_bytes
+from parsers.records import TABLES
 from tests.parsers.reading import Read, join, read
 
 GOOD = [
@@ -45,7 +46,7 @@ def whole(log: Read) -> Read:
     """Every row fits the tables, and every number in it can be."""
     tables = Tables()
     tables.extend(log.rows)
-    assert tables.requests.height + tables.intervals.height + tables.events.height == len(log.rows)
+    assert sum(getattr(tables, name).height for name in TABLES) == len(log.rows)
     for row in log.rows:
         values = [getattr(row, f.name) for f in fields(row)]
         numbers = [v for v in values if isinstance(v, (int, float))]

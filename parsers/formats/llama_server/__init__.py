@@ -53,4 +53,5 @@ FORMAT = Format(
         *pretty.LINES,
     ),
     reader=ServerReader,
+    splits="prefill, decode",
 )

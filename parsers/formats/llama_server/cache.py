@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 LINES = (
     line("least_used", b"selected slot by LRU", SLOT + rb"selected slot by LRU, t_last = (?P<last>-?\d+)"),
     line(
+        "slot_held",  # `sim_best` until b10177
+        b"selected slot by LCP similarity, ",
+        SLOT + rb"selected slot by LCP similarity, (?:f_)?sim_best = (?P<sim>[\d.]+)",
+    ),
+    line(
         "better_prompt",  # `sim` until b10177
         b" better prompt",
         HEAD + rb"srv +\S+: +- (?:looking for better prompt, base (?P<base>)|found better prompt with )"
@@ -29,6 +34,12 @@ LINES = (
         b" - cache state: ",
         HEAD + rb"srv +\S+: +- cache state: (?P<prompts>\d+) prompts, (?P<used>[\d.]+) MiB "
         rb"\(limits: (?P<limit>[\d.]+) MiB, ",
+    ),
+    line(
+        "cache_evicted",  # before a prompt is saved, or after; without verbosity 4 too
+        b", removing oldest entry (size = ",
+        HEAD + rb"srv +\S+: +- (?:making room for prompt cache entry|cache (?:size|token) limit "
+        rb"(?:\(\d+, est: \d+\) )?reached), removing oldest entry \(size = (?P<mib>[\d.]+) MiB\)",
     ),
     line(
         "cache_full",
@@ -48,6 +59,10 @@ LINES = (
         rb"(?P<began>[\d.]+), (?P<drafted>[\d.]+), (?P<accepted>[\d.]+) ms",
     ),
 )
+
+
+WHOLE = 0.9995
+"""Of a prompt: printed as 1.000."""
 
 
 @dataclass(slots=True)
@@ -73,6 +88,7 @@ class CacheLines(OwnLines):
     def _forget(self) -> None:
         super()._forget()
         self._miss: Miss | None = None
+        self._repeated: Miss | None = None
         self._full = False
         self._drafting_ms: dict[bytes, float] = {}
 
@@ -80,6 +96,11 @@ class CacheLines(OwnLines):
         """``selected slot by LRU, t_last = 48211003``; -1 is a slot that held nothing yet."""
         if self._own(m, at):
             self._miss = Miss(at, int(m["slot"]), evicts=m["last"] != b"-1")
+
+    def slot_held(self, m: re.Match[bytes], at: At) -> None:
+        """``selected slot by LCP similarity, f_sim_best = 1.000 (> 0.100 thold), f_keep = 0.976``."""
+        if self._own(m, at) and float(m["sim"]) >= WHOLE:
+            self._repeated = Miss(at, int(m["slot"]), similarity=float(m["sim"]))
 
     def better_prompt(self, m: re.Match[bytes], at: At) -> None:
         """``- looking for better prompt, base f_keep = 0.010, sim = 0.021``, and what was found."""
@@ -94,6 +115,17 @@ class CacheLines(OwnLines):
 
     def _tell_miss(self, slot: int, number: int) -> None:
         """The task that the slot was chosen for has begun; told once, and not of a slot's first prompt."""
+        held, self._repeated = self._repeated, None
+        if held is not None and held.slot == slot:
+            self.process.event(
+                ENGINE,
+                held.at,
+                "prompt_repeated",
+                "the slot held this whole prompt",
+                slot=slot,
+                request_id=str(number),
+                value=held.similarity,
+            )
         miss, self._miss = self._miss, None
         if miss is not None and miss.evicts and miss.slot in (None, slot):
             self.process.event(
@@ -114,6 +146,13 @@ class CacheLines(OwnLines):
         of = f"of {limit:.0f} MiB" if limit else "MiB, without a limit"
         value = used / limit if limit else None
         self.process.event(ENGINE, at, "cache_state", f"{prompts} prompts, {used:.0f} {of}", value=value)
+
+    def cache_evicted(self, m: re.Match[bytes], at: At) -> None:
+        """``- making room for prompt cache entry, removing oldest entry (size = 12.839 MiB)``."""
+        if self._own(m, at):
+            mib = float(m["mib"])
+            detail = f"a prompt of {mib:.0f} MiB was removed from the full prompt cache"
+            self.process.event(ENGINE, at, "cache_evicted", detail, value=mib)
 
     def cache_full(self, m: re.Match[bytes], at: At) -> None:
         """A batch found no room; the first of the retries with ever smaller ones is told."""

@@ -21,4 +21,5 @@ FORMAT = Format(
     identify=IDENTIFY,
     lines=LINES,
     reader=SglangReader,
+    splits="none: a label for each batch; queue, prefill, decode of logged requests",
 )
