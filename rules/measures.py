@@ -256,7 +256,10 @@ class Measures:
         """True when no two requests ran at once: one slot in use, or a clock shows no overlap."""
         if self.overlap.most is not None:
             return self.overlap.most <= 1
-        return self.setup.slots == 1 or self.generations["slot"].n_unique() <= 1
+        rows = self.generations
+        if not rows["slot"].count() and (rows["ttft_from"] == "arrival").any():
+            return False  # a client's view of a server that may do anything meanwhile
+        return self.setup.slots == 1 or rows["slot"].n_unique() <= 1
 
     # --- what a rule compares and says with
 

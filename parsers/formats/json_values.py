@@ -17,6 +17,6 @@ def count(values: dict[str, Any], key: str) -> int | None:
 
 
 def text(values: dict[str, Any], key: str) -> str | None:
-    """A string that is not empty; ``None`` for all else."""
+    """A string that is not empty, without what is no character; ``None`` for all else."""
     value = values.get(key)
-    return value if isinstance(value, str) and value else None
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) and value else None
