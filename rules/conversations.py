@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.sessions import EVALUATED, RUN
+from rules.sessions import EVALUATED, RUN, may_grow, reprocessed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,3 +178,45 @@ def hardly_chance(followed: pl.DataFrame) -> bool:
     following = followed["before"].count() / followed.height
     most = min(followed.height / LONG_TURNS, 1 + sqrt(followed.height) / 2)
     return following >= FOLLOWING_SHARE and at_once(followed) <= most
+
+
+@dataclass(frozen=True, slots=True)
+class PushedOut:
+    """Turns that came back to a slot that another conversation had used since, and found little there.
+
+    Attributes:
+        lost: those turns, as `later_turns` gives them.
+        alone: turns with nothing in between, which found their history.
+        sessions: most conversations under way at once.
+        shown: the turns alone show that the cache works when nobody interferes.
+    """
+
+    lost: pl.DataFrame
+    alone: pl.DataFrame
+    sessions: int
+    shown: bool
+
+
+def pushed_out(turned: pl.DataFrame, events: pl.DataFrame, least: float) -> PushedOut | None:
+    """The turns that conversations on shared slots lost to each other; ``None`` where none are seen.
+
+    Without turns alone to compare with, prompts must go up and down: where nearly all grow, they may as well
+    be one conversation, or a batch that is sorted by length.
+
+    Args:
+        turned: see `rules.sessions.turns`.
+        events: the log's.
+        least: turns below which there is no pattern.
+    """
+    followed = follow(turned)
+    turns = later_turns(followed).join(reprocessed(turned, events), on="row", how="anti")
+    alone = turns.filter(~pl.col("taken"), "found")
+    lost = turns.filter("taken", "lost")
+    proven = lost.filter("proven")
+    shown = alone.height >= PROVEN and proven.height >= least
+    if shown:
+        lost = proven
+    elif may_grow(turned) or not (hardly_chance(followed) and turns.filter("taken")["lost"].mean() == 1.0):
+        return None
+    sessions = at_once(followed)
+    return PushedOut(lost, alone, sessions, shown) if sessions >= 2 and lost.height >= least else None

@@ -32,6 +32,13 @@ GROWING_SHARE = 0.8
 CARRIED_SHARE = 0.8
 """Of the last answer, at least this much of a step: templates and stop tokens leave a little of it out."""
 
+FOLLOWED = 0.9
+"""Spread of the steps without the answers, over that of the steps themselves: 0.2 to 0.9 in conversations,
+above 1 where answers have nothing to do with the steps."""
+
+TOP_TOKENS = 100
+"""Prompts that part this early differ in the first lines of their instructions."""
+
 PROMPT = pl.coalesce("prompt_tokens", pl.col("prefill_tokens") + pl.col("cached_tokens"), "prefill_tokens")
 """All tokens of a prompt; where only the evaluated ones are known, at least these."""
 
@@ -105,6 +112,19 @@ def carry(turned: pl.DataFrame) -> bool:
     Prompts that are only sorted by length don't; nor do conversations whose thoughts are left out.
     """
     return turned.height > 0 and float(turned["carries"].sum()) >= GROWING_SHARE * turned.height
+
+
+def answers_fit(turned: pl.DataFrame) -> bool | None:
+    """Whether longer answers come with longer steps, as they do where the next prompt repeats them.
+
+    ``None`` where all answers are equally long, so that nothing can be seen.
+    """
+    step = pl.col("prompt") - pl.col("previous")
+    spread = turned.drop_nulls(["previous", "answer"]).select(
+        steps=step.std(), rest=(step - pl.col("answer")).std(), answers=pl.col("answer").std()
+    )
+    steps, rest, answers = spread.row(0)
+    return None if not answers else bool(rest < FOLLOWED * steps)
 
 
 def placed(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

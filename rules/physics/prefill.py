@@ -25,8 +25,9 @@ LEAST_RATE_RATIO = {"geforce": 33.0, "workstation": 33.0, "datacenter": 33.0, "s
 bits (llama.cpp#4167, XiongjieDai/GPU-Benchmarks-on-LLM-Inference). More bits a weight only raise it; CPUs
 have 1.8 to 3.0."""
 
-ANY_GPU_RATE_RATIO = 12.0
-"""For a GPU whose class was not measured."""
+ANY_GPU_RATE_RATIO = 10.0
+"""For a GPU whose class was not measured: half of it is above all CPUs and below the slowest cards that were
+published, a Radeon RX 5700 XT with 5.3 (llama.cpp#5835) and an R9 200 with 6.4 (llama.cpp#18570)."""
 
 MIXTURE_OF_DENSE = 0.6
 """A mixture of experts on an RTX 3090 has a ratio of 20."""

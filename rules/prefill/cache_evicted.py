@@ -1,10 +1,10 @@
 """The prompt cache is full, so conversations are gone from it when they come back.
 
 What it looks at:
-    llama-server's line about its prompt cache (at verbosity 4), once another prompt no longer fits, and
-    turns that found little of their history after that. For engines with one pool for all (vLLM, SGLang,
-    TabbyAPI, MLX): whether turns miss just when others wrote much in between; in windows, whether the hit
-    rate falls by half when the KV cache is full.
+    llama-server's warning that it removed a prompt from its prompt cache, or its line about the cache (at
+    verbosity 4) once another prompt no longer fits; and turns that found little of their history after that.
+    For engines with one pool for all (vLLM, SGLang, TabbyAPI, MLX): whether turns miss just when others
+    wrote much in between; in windows, whether the hit rate falls by half when the KV cache is full.
 
 Why it matters:
     What was pushed out is read again. A cache that is a little too small for the conversations going on
@@ -32,11 +32,10 @@ import polars as pl
 from rules.attribution import busy_windows
 from rules.conversations import LOST_SHARE, PROVEN, follow, later_turns
 from rules.measures import FEW, median
-from rules.prefill import prefix_unstable
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import growing, in_place, reprocessed
-from rules.words import duration, percent
+from rules.sessions import TOP_TOKENS, growing, in_place, reprocessed
+from rules.words import duration, percent, plural
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -72,12 +71,27 @@ DEFAULT_MIB = 8_192
 _LOST = (REUSABLE * pl.min_horizontal("kept", "prompt") - pl.col("cached_tokens")).clip(lower_bound=0)
 
 
+_EVICTED, _STATE = pl.col("kind") == "cache_evicted", pl.col("kind") == "cache_state"
+
+
+def host_cache_on(m: Measures) -> bool:
+    """Whether the engine says that it keeps prompts in the machine's memory."""
+    limit = m.setup.host_cache_bytes
+    return limit != 0 and bool(limit or m.events.filter(_EVICTED | _STATE).height)
+
+
 def host_cache_full(m: Measures) -> pl.DataFrame:
-    """The engine's lines about its prompt cache that leave no room for another prompt like those in it."""
+    """The engine's lines that its prompt cache lost a prompt, or has no room for another like those in it."""
     prompts = pl.col("detail").str.extract(r"^(\d+) prompts").cast(pl.Float64)
     with_one_more = pl.col("value") * (1 + 1 / prompts)
-    states = m.events.filter(pl.col("kind") == "cache_state")
-    return states.filter(with_one_more >= m.thresholds(RULE)["full"])
+    return m.events.filter(_EVICTED | (_STATE & (with_one_more >= m.thresholds(RULE)["full"])))
+
+
+def larger_cache(m: Measures) -> Fix:
+    """Twice the limit of the prompt cache in the machine's memory; the usual one where it is off."""
+    limit = m.setup.host_cache_bytes
+    mib = DEFAULT_MIB if limit == 0 else 2 * (limit // (1 << 20) if limit else DEFAULT_MIB)
+    return m.fix("more-host-cache", mib=mib, gib=mib // 1024)
 
 
 def check(m: Measures) -> Answer:
@@ -85,7 +99,7 @@ def check(m: Measures) -> Answer:
     full = host_cache_full(m)
     if full.height:
         return _host_cache(m, full)
-    if m.events.filter(pl.col("kind") == "cache_state").height:
+    if m.events.filter(_STATE).height:
         return NotApplicable("the prompt cache has room")
     if not m.generations.height and m.intervals["prefix_hit_rate"].count():
         return _windows(m)
@@ -113,17 +127,29 @@ def _host_cache(m: Measures, full: pl.DataFrame) -> Answer:
     turns = _later_turns(m)
     lost = late(turns.filter("lost", "taken", "proven"))
     served = turns.filter("found", "taken").height
-    likely = lost.height >= FEW and served >= PROVEN
+    evicted, states = full.filter(_EVICTED), full.filter(_STATE)
+    likely = lost.height >= (PROVEN if evicted.height else FEW) and served >= PROVEN
     if min(lost.height, served) < PROVEN:
         lost = late(_grown(m))
-        if (median(lost.select("cached_tokens")) or 0.0) < prefix_unstable.TOP_TOKENS:
+        if (median(lost.select("cached_tokens")) or 0.0) < TOP_TOKENS:
             return NotApplicable("prompts part in their first lines, so no earlier one would serve them")
-    fixes = (m.fix("more-host-cache", mib=_twice(m), gib=_twice(m) // 1024),)
-    state = full.tail(1)
-    said = state["detail"].item() or f"{percent(state['value'].item())} of its limit"
-    why = f"The prompt cache is full ({said}): another prompt pushes one out."
-    where = m.evidence("prompt cache", said, rows=state)
-    return _finding(m, lost, likely=likely, why=why, where=where, fixes=fixes)
+    said = _said(states) if states.height else None
+    full_by = f" ({said})" if said else ""
+    why = f"The prompt cache is full{full_by}: another prompt pushes one out."
+    if evicted.height:
+        removed = plural(evicted.height, "prompt")
+        why = f"The prompt cache is full{full_by}, and the engine removed {removed} from it."
+    where = (
+        *([m.evidence("prompt cache", said, rows=states.tail(1))] if said else []),
+        *([m.evidence("prompts removed", evicted.height, rows=evicted)] if evicted.height else []),
+    )
+    return _finding(m, lost, likely=likely, why=why, where=where, fixes=(larger_cache(m),))
+
+
+def _said(states: pl.DataFrame) -> str:
+    """The engine's last word on its cache."""
+    state = states.tail(1)
+    return str(state["detail"].item() or f"{percent(state['value'].item())} of its limit")
 
 
 def _grown(m: Measures) -> pl.DataFrame:
@@ -146,13 +172,19 @@ def _pool(m: Measures) -> Answer:
         f"Turns find their history when others wrote up to {near:,.0f} tokens in between, and lose it from "
         f"{far:,.0f} on: the cache holds about as much."
     )
-    where = m.evidence("written in between, turns that lost theirs", far, "tokens", rows=lost)
-    fixes = (m.fix("more-host-cache", mib=_twice(m), gib=_twice(m) // 1024), m.fix("larger-kv-pool"))
+    where = (m.evidence("written in between, turns that lost theirs", far, "tokens", rows=lost),)
+    fixes = (larger_cache(m), m.fix("larger-kv-pool"))
     return _finding(m, lost, likely=lost.height >= FEW, why=why, where=where, fixes=fixes)
 
 
 def _finding(
-    m: Measures, lost: pl.DataFrame, *, likely: bool, why: str, where: Evidence, fixes: tuple[Fix, ...]
+    m: Measures,
+    lost: pl.DataFrame,
+    *,
+    likely: bool,
+    why: str,
+    where: tuple[Evidence, ...],
+    fixes: tuple[Fix, ...],
 ) -> Answer:
     change = prefix_reused(in_place(m.turns, lost, _LOST))
     saving = m.saving(change, bound="estimate" if likely else "at_most")
@@ -164,7 +196,7 @@ def _finding(
         why=f"{why} {lost.height} turns found {came:,.0f} tokens where {kept:,.0f} had been, and spent "
         f"{duration(float(lost['prefill_ms'].sum()))} reading.",
         evidence=(
-            where,
+            *where,
             m.evidence("tokens they had left, median", kept, "tokens"),
             m.evidence("tokens they found, median", came, "tokens", rows=lost),
         ),
@@ -199,12 +231,6 @@ def _windows(m: Measures) -> Answer:
             m.evidence("hit rate when full, median", hits, "share", rows=full),
         ),
         requests=0,
-        fixes=(m.fix("larger-kv-pool"), m.fix("more-host-cache", mib=_twice(m), gib=_twice(m) // 1024)),
+        fixes=(m.fix("larger-kv-pool"), larger_cache(m)),
         verify="With a larger KV cache, or half the requests at once, the hit rate should stay where it was.",
     )
-
-
-def _twice(m: Measures) -> int:
-    """Twice the limit of the prompt cache in the machine's memory, in MiB."""
-    now = m.setup.host_cache_bytes
-    return 2 * (now // (1 << 20) if now else DEFAULT_MIB)

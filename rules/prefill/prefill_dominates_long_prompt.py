@@ -10,18 +10,22 @@ Why it matters:
     prompt, so a prompt of a third costs a third or less.
 
 When not to worry:
-    One-off jobs that must read a whole document. Requests that the engine says it had to read from the
-    start are `swa-hybrid-full-reprocess`, and not counted here. A prompt that grows turn by turn is a
-    matter of the cache and not of chunks: `prefix-unstable` speaks of it, else this rule does, as possible.
-    Where a GPU reads prompts far slower than its decode promises, the prompts are not to blame.
+    Prompts that must be long, such as one-off jobs that read a whole document: nothing is wrong with a log
+    whose long prompts are read at the usual rate, so this is advice and no fault. Requests that the engine
+    says it had to read from the start are `swa-hybrid-full-reprocess`, and not counted here. A prompt that
+    grows turn by turn is a matter of the cache and not of chunks: `prefix-unstable` speaks of it, else this
+    rule does, as possible. Where a GPU reads prompts far slower than its decode promises, the prompts are
+    not to blame.
 
 What to change:
-    Put fewer retrieved chunks into the prompt, keep the beginning of the prompt unchanged so that it is
-    read once, and trim the history. That prompts are long is in the log; what they are made of is not. The
-    saving is this log's own prefill with a quarter of the chunks, if each long prompt is 20 equal chunks
-    behind a fixed part: the cached prefix, or a ninth of the prompt. It is an estimate and no bound: a
-    prompt that holds something else can't be cut so far, and where all prompts are about equally long their
-    time is scaled in proportion, which misses what attention adds. A pair of logs said 92 s and saved 114 s.
+    Where all long prompts have about one length, as retrieval makes them, put fewer retrieved chunks into
+    them; else leave out what the answer does not need. Keep the beginning of the prompt unchanged so that it
+    is read once, and trim the history. That prompts are long is in the log; what they are made of is not.
+    For prompts of one length the saving is this log's own prefill with a quarter of the chunks, if each is
+    20 equal chunks behind a fixed part: the cached prefix, or a ninth of the prompt. It is an estimate and no
+    bound: a prompt that holds something else can't be cut so far, and time is scaled in proportion, which
+    misses what attention adds. A pair of logs said 92 s and saved 114 s. For prompts of many lengths nobody
+    can say how much may go, so no saving is stated.
 
 Sources:
     Prefill cost in prompt length: Kaplan et al. 2020, arXiv:2001.08361; Pope et al. 2022, arXiv:2211.05102.
@@ -44,6 +48,7 @@ from rules.prompts import (
     cached_share,
     equally_long,
     fewer_chunks,
+    lengths,
     long_prompts,
     with_fewer_chunks,
 )
@@ -61,9 +66,10 @@ RULE = Rule(
     phase=Phase.PREFILL,
     title="Most of the wait for the first token is reading the prompt",
     needs=("prompt_tokens", "prefill_ms"),
-    remedies=("fewer-chunks", "stable-prefix", "trim-history"),
+    remedies=("fewer-chunks", "shorter-prompts", "stable-prefix", "trim-history"),
     verify="Run the same questions again: prompt tokens and time to first token should fall together.",
     sources=("arXiv:2001.08361", "arXiv:2211.05102"),
+    fault=False,
     thresholds={
         "prefill_share": Threshold(0.35, "least share of all time that reading prompts takes"),
         "long_tokens": Threshold(LONG_TOKENS, "tokens of the median prompt from which prompts are long"),
@@ -72,6 +78,8 @@ RULE = Rule(
 )
 
 REUSED = 0.95
+
+_WONT_HELP = ("A smaller quant or speculative decoding: they speed up decode, not the reading.",)
 
 
 def check(m: Measures) -> Answer:
@@ -102,19 +110,39 @@ def check(m: Measures) -> Answer:
         return NotApplicable(f"{rate(m.prefill_tok_s)} is too slow for this GPU, and that comes first")
     if may_grow(m.turns):
         return _conversation(m, rows, cached)
-    prompt, each_ms = _median(rows, "prompt"), _median(rows, "prefill_ms")
-    left = float(np.median(with_fewer_chunks(rows)))
     likely = plausible is True and rows["prefill_tokens"].count() > 0 and rows.height >= FEW
+    confidence = Confidence.LIKELY if likely else Confidence.POSSIBLE
+    takes = (
+        f"{duration(prefill_ms)} of {duration(m.wall_ms)} go into reading prompts: "
+        f"{_median(rows, 'prompt'):,.0f} tokens and {duration(_median(rows, 'prefill_ms'))} before the first "
+        "token of a typical one."
+    )
+    evidence = _evidence(m, rows, cached)
+    if equally_long(rows):
+        return _chunks(m, rows, confidence, takes, evidence)
+    return RULE.finding(
+        confidence=confidence,
+        why=f"{takes} The log does not say what they hold: where all of it must be read, nothing is wrong.",
+        evidence=(*evidence, m.evidence("lengths", f"mixed, {lengths(rows)}", "tokens")),
+        requests=rows.height,
+        fixes=(m.fix("shorter-prompts"), m.fix("stable-prefix"), m.fix("trim-history")),
+        wont_help=_WONT_HELP,
+    )
+
+
+def _chunks(
+    m: Measures, rows: pl.DataFrame, confidence: Confidence, takes: str, evidence: tuple[Evidence, ...]
+) -> Answer:
+    """Prompts of one length: what a retriever with a fixed number of chunks makes."""
+    left = float(np.median(with_fewer_chunks(rows)))
     change = fewer_chunks(m.turns, rows)
     return RULE.finding(
-        confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
-        why=f"{duration(prefill_ms)} of {duration(m.wall_ms)} go into reading prompts: "
-        f"{prompt:,.0f} tokens and {duration(each_ms)} before the first token of a typical one. The log does "
-        f"not say what they hold: if it is {CHUNKS} retrieved chunks behind a fixed part, {KEPT_CHUNKS} of "
-        f"them make {left:,.0f} tokens.",
+        confidence=confidence,
+        why=f"{takes} The log does not say what they hold: if it is {CHUNKS} retrieved chunks behind a fixed "
+        f"part, {KEPT_CHUNKS} of them make {left:,.0f} tokens.",
         evidence=(
-            *_evidence(m, rows, cached),
-            m.evidence("lengths", "about equal, as retrieval makes them" if equally_long(rows) else "mixed"),
+            *evidence,
+            m.evidence("lengths", "about equal, as retrieval makes them"),
             m.evidence(
                 f"{KEPT_CHUNKS} of {CHUNKS} equal chunks behind the cached prefix, or a ninth of the prompt",
                 round(left),
@@ -123,14 +151,13 @@ def check(m: Measures) -> Answer:
         ),
         requests=rows.height,
         saving=m.saving(change),
-        fault=likely,
         change=change,
         fixes=(
             m.fix("fewer-chunks", keep=KEPT_CHUNKS, of=CHUNKS),
             m.fix("stable-prefix"),
             m.fix("trim-history"),
         ),
-        wont_help=("A smaller quant or speculative decoding: they speed up decode, not the reading.",),
+        wont_help=_WONT_HELP,
     )
 
 
@@ -151,7 +178,6 @@ def _conversation(m: Measures, rows: pl.DataFrame, cached: float | None) -> Answ
         known += "each reads the history again."
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        fault=False,
         why=f"{duration(float(rows['prefill_ms'].sum()))} of {duration(m.wall_ms)} go into reading "
         f"prompts that grow from request to request. {known}",
         evidence=_evidence(m, rows, cached),

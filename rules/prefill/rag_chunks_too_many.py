@@ -32,7 +32,15 @@ import polars as pl
 from rules.measures import FEW, median
 from rules.prefill import context_shift_invalidates, prefill_dominates_long_prompt
 from rules.prefilling import plausible_rate
-from rules.prompts import CHUNKS, KEPT_CHUNKS, cached_share, equally_long, fewer_chunks, long_prompts
+from rules.prompts import (
+    CHUNKS,
+    KEPT_CHUNKS,
+    cached_share,
+    equally_long,
+    fewer_chunks,
+    lengths,
+    long_prompts,
+)
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.sessions import may_grow
 from rules.words import duration, percent
@@ -91,7 +99,7 @@ def check(m: Measures) -> Answer:
     prompt = median(rows.select("prompt")) or 0.0
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{rows.height} prompts of about {prompt:,.0f} tokens, all equally long, get answers of "
+        why=f"{rows.height} prompts of about {prompt:,.0f} tokens ({lengths(rows)}) get answers of "
         f"{percent(answer)} of their length, and reading them takes {duration(prefill_ms)}. If each holds "
         f"{CHUNKS} retrieved chunks, {KEPT_CHUNKS} may do.",
         evidence=(

@@ -10,7 +10,10 @@ Why it matters:
 
 When not to worry:
     One conversation alone can't be pushed out: there `prefix-unstable` speaks. Independent questions have
-    nothing to lose. A server that keeps prompts in the machine's memory and is full is `cache-evicted`.
+    nothing to lose, nor a batch that is sorted by length. A server that keeps prompts in the machine's memory
+    (llama-server since October 2025) brings a conversation back to its slot: full, it is `cache-evicted`;
+    with room, turns that find nothing have changed (`prefix-unstable`), unless single turns show that they
+    have not.
 
 What to change:
     A slot for each conversation, with its context; else a prompt cache in the machine's memory, from which
@@ -28,13 +31,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.conversations import PROVEN, at_once, follow, hardly_chance, later_turns
+from rules.conversations import pushed_out
 from rules.measures import FEW, median
 from rules.prefill import prefix_unstable
-from rules.prefill.cache_evicted import host_cache_full
+from rules.prefill.cache_evicted import host_cache_full, host_cache_on, larger_cache
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import in_place, reprocessed
+from rules.sessions import in_place
 from rules.words import duration, plural
 
 if TYPE_CHECKING:
@@ -76,18 +79,12 @@ def check(m: Measures) -> Answer:
         return NotApplicable("most of what is read comes from the cache, or takes little time")
     if host_cache_full(m).height:
         return NotApplicable("the prompt cache is full: cache-evicted says it")
-    followed = follow(m.turns)
-    turns = later_turns(followed).join(reprocessed(m.turns, m.events), on="row", how="anti")
-    alone = turns.filter(~pl.col("taken"), "found")
-    lost = turns.filter("taken", "lost")
-    proven = lost.filter("proven")
-    likely = alone.height >= PROVEN and proven.height >= m.thresholds(RULE)["lost"]
-    if likely:
-        lost = proven
-    elif not (hardly_chance(followed) and turns.filter("taken")["lost"].mean() == 1.0):
+    out = pushed_out(m.turns, m.events, m.thresholds(RULE)["lost"])
+    if out is None:
         return NotApplicable("no conversations are seen that push each other out")
-    if at_once(followed) < 2 or lost.height < m.thresholds(RULE)["lost"]:
-        return NotApplicable("one conversation at a time has the slots to itself")
+    lost, alone, sessions, likely = out.lost, out.alone, out.sessions, out.shown
+    if not likely and host_cache_on(m):
+        return NotApplicable("the prompt cache in the machine's memory has room and would bring them back")
     if m.finds(prefix_unstable.check):
         return NotApplicable("prefix-unstable says it")
     change = prefix_reused(in_place(m.turns, lost, _LOST))
@@ -95,7 +92,6 @@ def check(m: Measures) -> Answer:
     if not m.worth(saving.ms, lost.height):
         return NotApplicable("too little time to matter")
 
-    sessions = at_once(followed)
     kept, came = median(lost.select("kept")) or 0.0, median(lost.select("cached_tokens")) or 0.0
     contrast = f" The {alone.height} turns with nothing in between found theirs." if likely else ""
     evicted = m.events.filter(pl.col("kind") == "cache_miss")
@@ -126,13 +122,10 @@ def check(m: Measures) -> Answer:
 
 
 def _fixes(m: Measures, sessions: int) -> tuple[Fix, ...]:
-    """A slot for each, unless there are too many or more than enough already; and a cache in RAM."""
-    cache = m.fix("more-host-cache", mib=8_192, gib=8)
-    slots = m.setup.slots or 1
-    if sessions > m.thresholds(RULE)["most_slots"] or slots >= sessions:
-        return (cache,)
-    context = m.setup.context
-    own = m.fix(
-        "slot-per-session", slots=sessions, total=sessions * context if context else f"<{sessions} contexts>"
-    )
-    return (own, cache)
+    """A slot for each, unless there are too many or enough already; and a cache in RAM, if it is not on."""
+    on, now = host_cache_on(m), m.setup.slots or 1
+    if sessions > m.thresholds(RULE)["most_slots"] or (now >= sessions and not on):
+        return (larger_cache(m),)
+    slots, context = max(now, sessions), m.setup.context
+    own = m.fix("slot-per-session", slots=slots, total=slots * context if context else f"<{slots} contexts>")
+    return (own,) if on else (own, larger_cache(m))

@@ -31,7 +31,7 @@ import polars as pl
 
 from rules.measures import median
 from rules.prefill import cache_prompt_off, prefix_unstable, rag_chunks_too_many
-from rules.prompts import equally_long
+from rules.prompts import spread
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prompts_cut
 from rules.sessions import EVALUATED, reprocessed
@@ -61,6 +61,9 @@ RULE = Rule(
     fault=False,
 )
 
+VARIED = 0.25
+"""Standard deviation over mean of the lengths; prompts that vary less may all be text of about one length."""
+
 NEAR, NEAR_ENOUGH = 1.1, 3
 """Prompts about as short as the shortest: chance rarely leaves several there, a fixed part does."""
 
@@ -79,7 +82,7 @@ def check(m: Measures) -> Answer:
     if (median(rows.select("output_tokens")) or 0.0) >= t["answer"]:
         return NotApplicable("the answers are long")
     near = rows.filter(pl.col("prompt_tokens") <= NEAR * shortest)
-    if equally_long(rows) or near.height < NEAR_ENOUGH:
+    if (spread(rows) or 0.0) < VARIED or near.height < NEAR_ENOUGH:
         return NotApplicable("the lengths show no fixed part")
     told = rows.drop_nulls("cached_tokens").join(reprocessed(m.turns, m.events), on="row", how="anti")
     if not told.height:

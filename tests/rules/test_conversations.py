@@ -71,7 +71,7 @@ def test_conversations_are_followed_over_each_other() -> None:
 
 def test_two_conversations_on_one_slot() -> None:
     rows = taking_turns("aabbaabbab" * 3, room=1)
-    m = measures(rows, setup={"slots": 1, "context": 16_384})
+    m = measures(rows, setup={"slots": 1, "context": 16_384, "host_cache_bytes": 0})
 
     finding = found(slot_thrash.check(m))
 
@@ -85,6 +85,36 @@ def test_two_conversations_on_one_slot() -> None:
     assert [fix.apply for fix in finding.fixes] == ["-np 2 -c 32768", "--cache-ram 8192"]
     assert "Up to 2 conversations take turns on 1 slot." in finding.why
     assert isinstance(prefix_unstable.check(m), NotApplicable)
+
+
+def switches(host_cache_bytes: int | None) -> list[str]:
+    setup = {"slots": 1, "context": 16_384, "host_cache_bytes": host_cache_bytes}
+    m = measures(taking_turns("aabbaabbab" * 3, room=1), setup=setup)
+    return [fix.apply for fix in found(slot_thrash.check(m)).fixes]
+
+
+def test_a_prompt_cache_that_is_on_is_not_offered_again() -> None:
+    assert switches(None) == ["-np 2 -c 32768", "--cache-ram 16384"]
+    assert switches(8_192 << 20) == ["-np 2 -c 32768"]
+
+
+def test_a_prompt_cache_with_room_would_bring_conversations_back() -> None:
+    rows = taking_turns("ab" * 10, room=1)
+    m = measures(rows, setup={"slots": 1, "host_cache_bytes": 8_192 << 20})
+
+    assert isinstance(slot_thrash.check(m), NotApplicable)
+    finding = found(prefix_unstable.check(m))
+    assert finding.confidence is Confidence.POSSIBLE
+    assert finding.requests == 18
+    assert finding.saving is not None
+    assert finding.saving.bound == "at_most"
+    assert finding.fixes[0].knob == "prompt-order"
+    assert finding.evidence[0].lines[0].line == 3
+    full = measures(rows, setup={"slots": 1, "host_cache_bytes": 8_192 << 20}, events=[FULL])
+    restored = measures(taking_turns("ab" * 10, room=2), setup={"host_cache_bytes": 8_192 << 20})
+    for other in (full, restored):
+        assert isinstance(prefix_unstable.check(other), NotApplicable)
+        assert isinstance(slot_thrash.check(other), NotApplicable)
 
 
 def test_conversations_that_never_meet_are_only_possible() -> None:
@@ -101,6 +131,8 @@ def test_conversations_that_never_meet_are_only_possible() -> None:
         pytest.param(taking_turns("aabbaabbab" * 3, room=2), id="a slot for each"),
         pytest.param(taking_turns("a" * 20, room=0), id="one conversation that misses its slot"),
         pytest.param(taking_turns("ab" * 3, room=1), id="too few"),
+        pytest.param([request(400 + 45 * i, 0, 120) for i in range(40)], id="a batch sorted by length"),
+        pytest.param([request(2_100 + 37 * i, 0, 300) for i in range(10)], id="a short one"),
     ],
 )
 def test_slots_that_suffice(rows: list[dict[str, Any]]) -> None:
@@ -154,6 +186,28 @@ def test_prompts_that_were_pushed_out_of_a_full_cache() -> None:
     assert finding.confidence is Confidence.LIKELY
     assert finding.saving is not None
     assert finding.saving.bound == "estimate"
+
+
+REMOVED = {"kind": "cache_evicted", "line": 20, "value": 310.5}
+
+
+def test_prompts_that_the_engine_says_it_removed() -> None:
+    rows = taking_turns("abc" * 6, room=3) + taking_turns("aabcdeabcdebcdea", room=3, start=9_000)
+    m = measures(rows, events=[REMOVED, {**REMOVED, "line": 21}], setup={"host_cache_bytes": 1_024 << 20})
+
+    finding = found(cache_evicted.check(m))
+
+    assert finding.confidence is Confidence.LIKELY
+    assert "the engine removed 2 prompts from it" in finding.why
+    assert [line.line for line in finding.evidence[0].lines] == [20, 21]
+    assert finding.fixes[0].apply == "--cache-ram 2048"
+    assert isinstance(slot_thrash.check(m), NotApplicable)
+
+
+def test_a_removed_prompt_that_nobody_misses() -> None:
+    m = measures(taking_turns("a" * 20, room=1), events=[REMOVED])
+
+    assert isinstance(cache_evicted.check(m), NotApplicable)
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,39 @@ def test_d04_the_prompt_cache_is_off() -> None:
 
     finding = found(cache_prompt_off.check(m))
 
-    assert finding.confidence is Confidence.LIKELY
+    assert finding.confidence is Confidence.POSSIBLE
     assert finding.requests == 2
     assert finding.saving is not None
+    assert finding.saving.bound == "at_most"
     assert finding.saving.ms / 2 == pytest.approx(6_350, rel=0.03)
     assert finding.saving.ms / m.wall_ms == pytest.approx(0.21, abs=0.01)
     assert finding.fixes[0].apply == '"cache_prompt": true'
     assert [line.line for line in finding.evidence[0].lines] == [3, 4]
+
+
+def test_prompts_that_the_slot_held_whole_show_that_the_cache_is_off() -> None:
+    rows = [{**row, "request_id": str(i)} for i, row in enumerate(retries())]
+    held = [{"kind": "prompt_repeated", "line": 20 + i, "slot": 0, "request_id": str(i)} for i in (2, 3)]
+
+    finding = found(cache_prompt_off.check(measures(rows, events=held)))
+
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.title == "The same prompt is read whole again each time"
+    assert finding.saving is not None
+    assert finding.saving.bound == "estimate"
+    assert finding.requests == 2
+    served = [*rows, {**request(536, 535), "request_id": "9"}]
+    assert isinstance(cache_prompt_off.check(measures(served, events=held)), NotApplicable)
+
+
+def test_a_benchmark_that_repeats_its_lengths_is_not_told_that_its_cache_is_off() -> None:
+    rows = [request(length, output=40) for length in (1_000, 2_000, 4_000, 8_000, 16_000) for _ in range(2)]
+
+    finding = found(cache_prompt_off.check(measures(rows)))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert "a benchmark that sends new text each time looks the same" in finding.why
+    assert "Send one prompt twice" in finding.verify
 
 
 @pytest.mark.parametrize(
@@ -279,9 +305,10 @@ def test_tools_in_every_prompt() -> None:
         (agent(30, fixed=1_000), NotApplicable),
         (agent(30, output=600), NotApplicable),
         ([request(6_000 + 9 * i, 30, 80) for i in range(12)], NotApplicable),
+        ([request(5_000 + 1_511 * i % 4_000, 0, 80) for i in range(24)], NotApplicable),
         ([request(18_000 + 600 * i, 12) for i in range(10)], NotApplicable),
     ],
-    ids=["cached", "unknown", "short", "long answers", "retrieval", "d02"],
+    ids=["cached", "unknown", "short", "long answers", "retrieval", "one range", "d02"],
 )
 def test_no_fixed_part(rows: list[dict[str, Any]], answer: type) -> None:
     assert isinstance(tool_schema_bloat.check(measures(rows)), answer)

@@ -103,6 +103,57 @@ def test_a_gpu_that_reads_three_times_as_fast_as_it_writes() -> None:
     assert finding.evidence[-1].lines
 
 
+def on(name: str) -> dict[str, Any]:
+    return {**ON_4090, "devices": [Device(name=name, backend="Vulkan", memory_bytes=16 << 30)]}
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio"), [("AMD Radeon RX 5700 XT", 5.3), ("AMD Radeon VII", 5.3), ("AMD Radeon R9 200", 6.4)]
+)
+def test_cards_without_matrix_cores_read_as_slowly_as_they_do(name: str, ratio: float) -> None:
+    m = measures([request(2_000, 60 * ratio, 100, 60)] * 10, setup=on(name))
+    assert isinstance(prefill_at_cpu_speed.check(m), NotApplicable)
+
+
+def test_a_kind_of_gpu_that_was_not_measured_is_only_possible() -> None:
+    m = measures([request(2_000, 180, 100, 60)] * 10, setup=on("AMD Radeon RX 7900 XTX"))
+
+    finding = found(prefill_at_cpu_speed.check(m))
+
+    assert finding.confidence is Confidence.POSSIBLE
+    assert finding.saving is not None
+    assert finding.saving.bound == "at_most"
+    assert "of this kind" not in finding.why
+
+
+def test_no_token_is_promised_faster_than_the_memory_lets_it_be() -> None:
+    """An RTX 3060 reads 4.9 GB at 360 GB/s in 13.7 ms; 6.7 times as fast as here would be 6.8 ms."""
+    gpu = Device(name="NVIDIA GeForce RTX 3060", backend="CUDA", memory_bytes=12_288 << 20)
+    setup = {**ON_4090, "devices": [gpu], "kv_type_k": "q8_0", "kv_type_v": "q4_0"}
+    m = measures([request(3_000, 160, 300, 22)] * 8, setup=setup)
+
+    finding = found(kv_type_fallback.check(m))
+
+    assert finding.change is not None
+    after = finding.change(m.ledger)
+    assert after.decode_ms.sum() / after.output_tokens.sum() == pytest.approx(
+        m.decoding.predicted_ms(), rel=0.01
+    )
+    assert saved_ms(finding) == pytest.approx(m.ledger.total_ms - after.total_ms, rel=0.01)
+    assert [fix.knob for fix in finding.fixes] == ["kv-type", "attention-kernels"]
+
+
+def test_no_build_of_llama_cpp_has_kernels_for_iq4_nl() -> None:
+    setup = {**ON_4090, "kv_type_k": "iq4_nl", "kv_type_v": "iq4_nl"}
+
+    def knobs(engine: str) -> list[str]:
+        m = measures([{**request(3_000, 160, 300, 18), "engine": engine}] * 8, setup=setup)
+        return [fix.knob for fix in found(kv_type_fallback.check(m)).fixes]
+
+    assert knobs("llama-server") == ["kv-type"]
+    assert knobs("ik-llama") == ["kv-type", "attention-kernels"]
+
+
 SPILLED = {
     "weights_bytes": 7_161_089_720,
     "gpu_weights_bytes": 7_161_089_720,

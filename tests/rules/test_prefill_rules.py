@@ -74,7 +74,7 @@ def test_worked_example_is_chunks_prefix_history(cache: dict[str, Any]) -> None:
     assert "20 retrieved chunks" in finding.why
     assert finding.confidence is Confidence.LIKELY
     assert finding.saving.bound == "estimate"
-    assert finding.fault
+    assert not finding.fault
     said = {e.label: e.value for e in finding.evidence}
     assert (said.get("from the cache") == "not logged") == (cache.get("cached_tokens") is None)
     assert rank([finding], m) == [finding]
@@ -127,6 +127,34 @@ def test_unknown_prompts_are_not_short_prompts() -> None:
 
     assert isinstance(prefill_dominates_long_prompt.check(m), CannotTell)
     assert isinstance(rag_chunks_too_many.check(m), CannotTell)
+
+
+DOCUMENTS = (18_000, 60_000, 41_000, 23_500, 52_000, 47_000, 31_000, 38_500)
+
+
+def test_documents_of_many_lengths_are_no_chunks_and_no_fault() -> None:
+    m = measures([question(length, 150, 3_600.0, cached_tokens=0) for length in DOCUMENTS])
+
+    finding = found(prefill_dominates_long_prompt.check(m))
+
+    assert not finding.fault
+    assert finding.saving is None
+    assert [fix.knob for fix in finding.fixes] == ["prompt-length", "prompt-order", "history"]
+    assert "chunk" not in finding.why
+    assert finding.evidence[-1].value == "mixed, 18,000 to 60,000"
+
+
+def test_lengths_spread_over_a_range_are_not_equal() -> None:
+    """Prompts of 5,000 to 9,000 tokens; 20 chunks a prompt give 5,500 to 6,500."""
+    spread, chunks = (
+        measures([question(least + i * 1_511 % width, 200, 9_000.0, cached_tokens=0) for i in range(24)])
+        for least, width in ((5_000, 4_000), (5_500, 1_000))
+    )
+
+    assert isinstance(rag_chunks_too_many.check(spread), NotApplicable)
+    why = found(rag_chunks_too_many.check(chunks)).why
+    assert "tokens (5,5" in why
+    assert "equally long" not in why
 
 
 def test_chunks_saving_is_near_what_fewer_chunks_saved() -> None:
@@ -316,6 +344,28 @@ def test_a_conversation_that_misses_its_slot_wanders() -> None:
     assert found(prefix_unstable.check(measures(rows))).requests == 9
     together = [{**row, "clock_end_ms": 900_000.0} for row in rows]
     assert isinstance(prefix_unstable.check(measures(together)), NotApplicable)
+
+
+def test_steps_that_have_nothing_to_do_with_answers_may_be_a_sorted_batch() -> None:
+    """Each step of a conversation is the answer and what the user adds, so it varies as answers do."""
+    outputs = [60 + i * 61 % 140 for i in range(20)]
+    lengths = [400 + 230 * i + 17 * (i % 3) for i in range(20)]
+    batch = [
+        question(n, out, 1_000.0, cached_tokens=60, slot=0) for n, out in zip(lengths, outputs, strict=True)
+    ]
+    prompts = [400 + sum(outputs[:i]) + 90 * i + 13 * (i % 4) for i in range(20)]
+    talk = [
+        question(n, out, 1_000.0, cached_tokens=60, slot=0) for n, out in zip(prompts, outputs, strict=True)
+    ]
+
+    sorted_batch, conversation = (found(prefix_unstable.check(measures(rows))) for rows in (batch, talk))
+
+    assert sorted_batch.confidence is Confidence.POSSIBLE
+    assert "no batch that is sorted by length" in sorted_batch.why
+    assert sorted_batch.saving is not None
+    assert sorted_batch.saving.bound == "at_most"
+    assert conversation.confidence is Confidence.LIKELY
+    assert "Something in the first lines" in conversation.why
 
 
 @pytest.mark.parametrize("cached", [25, 1_732])

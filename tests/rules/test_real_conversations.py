@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rules.catalogue import ask
+from rules.rule import Confidence
 from tests.rules.helpers import read
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ def test_what_is_wrong_is_named_and_nothing_else(log: str, rule: str, fix: str) 
     findings = found(log)
     assert set(findings) == {rule}
     assert fix in findings[rule].fixes[0].apply
+
+
+@pytest.mark.parametrize(
+    ("log", "rule"), [("small_host_cache", "cache-evicted"), ("cache_prompt_off", "cache-prompt-off")]
+)
+def test_what_the_engine_says_itself_is_likely(log: str, rule: str) -> None:
+    assert found(log)[rule].confidence is Confidence.LIKELY
 
 
 @pytest.mark.parametrize("log", ["two_chats_two_slots", "large_host_cache"])
