@@ -17,6 +17,7 @@ from advisor.model import (
     UnansweredModel,
     VerdictModel,
 )
+from advisor.rotated import as_one, continued
 from advisor.sentences import only_benchmarks, verdict_sentence
 from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
@@ -105,6 +106,8 @@ def measure(reading: Reading, options: Options) -> Measures:
         redacted(frame, text, model) for frame in options.filters.apply(reading.tables)
     )
     setups = [_redacted(s, text, model) for s in reading.setups]
+    joined = continued(requests, setups)
+    requests, intervals, events = (as_one(rows, joined, setups) for rows in (requests, intervals, events))
     setup = main_setup(requests, intervals, setups).model_copy(deep=True)
     _complete(setup, options, text, model)
     _learn_machine(setup, options.machine)

@@ -15,7 +15,7 @@ import polars as pl
 if TYPE_CHECKING:
     from rules.savings import Array
 
-RUN = ("source", "run", "model")
+RUN = ("run", "model")
 SLOT = (*RUN, "slot")
 REQUEST = ("source", "run", "request_id")
 
@@ -72,11 +72,11 @@ def _beside(requests: pl.DataFrame, speakers: tuple[str, ...]) -> pl.DataFrame:
     answer = pl.coalesce(pl.col("context_tokens") - pl.col("prompt"), "output_tokens")
     return (
         requests.with_row_index("row")
-        .with_columns(prompt=PROMPT)
-        .sort("source", "run", "first_line", "line", maintain_order=True)
+        .with_columns(prompt=PROMPT, part=pl.col("row").min().over("source"))
+        .sort("run", "part", "first_line", "line", maintain_order=True)
         .with_columns(
             talk=pl.col("row").first().over(speakers),
-            partner=pl.col("row").first().over([s for s in speakers if s not in ("source", "run")]),
+            partner=pl.col("row").first().over([s for s in speakers if s != "run"]),
             previous=pl.col("prompt").shift(1).over(speakers),
             held=held.shift(1).over(speakers),
             answer=answer.shift(1).over(speakers),
@@ -86,6 +86,7 @@ def _beside(requests: pl.DataFrame, speakers: tuple[str, ...]) -> pl.DataFrame:
             grows=pl.col("prompt").is_between(pl.col("previous"), 2 * pl.col("held"), closed="right"),
             carries=pl.col("prompt") - pl.col("previous") >= CARRIED_SHARE * pl.col("answer"),
         )
+        .drop("part")
         .sort("row")
     )
 

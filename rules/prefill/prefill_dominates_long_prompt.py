@@ -10,8 +10,8 @@ Why it matters:
     prompt, so a prompt of a third costs a third or less.
 
 When not to worry:
-    Prompts that must be long, such as one-off jobs that read a whole document: nothing is wrong with a log
-    whose long prompts are read at the usual rate, so this is advice and no fault. Requests that the engine
+    Prompts that must be long, such as one-off jobs that read a whole document: where long prompts differ in
+    length and are read at the usual rate, this is advice and no fault. Requests that the engine
     says it had to read from the start are `swa-hybrid-full-reprocess`, and not counted here. A prompt that
     grows turn by turn is a matter of the cache and not of chunks: `prefix-unstable` speaks of it, else this
     rule does, as possible. Where a GPU reads prompts far slower than its decode promises, the prompts are
@@ -151,6 +151,7 @@ def _chunks(
         ),
         requests=rows.height,
         saving=m.saving(change),
+        fault=confidence is Confidence.LIKELY,
         change=change,
         fixes=(
             m.fix("fewer-chunks", keep=KEPT_CHUNKS, of=CHUNKS),

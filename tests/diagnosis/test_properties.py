@@ -151,9 +151,7 @@ def test_a_log_of_a_renamed_model_says_the_same(name: str) -> None:
 # --- parts of a log
 
 
-SPLIT = sorted(
-    name for name in logs() if texts.boundaries(logs()[name]) and name not in texts.SHORT_CONVERSATIONS
-)
+SPLIT = sorted(name for name in logs() if texts.boundaries(logs()[name]))
 
 
 @given(data=st.data(), name=st.sampled_from(SPLIT))

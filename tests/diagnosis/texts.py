@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
 
-SHORT_CONVERSATIONS = (
-    "llama-server-timestamp-first.log",
-    "llama-server-b11434/c2_multiturn_timestamp_first",
-    "llama-server-b11434/b_rag_default",
-    "llama-server-mid2025/b_rag_default",
-    "D01",
-    "D02",
-    "D03",
-    "D04",
-)
-"""Logs with hardly more turns than a rule takes to speak. Cut in two they have one pair of turns less, since
-rules compare the turns of one file only, and fall below that."""
-
 _TAKEN = (b"processing task", b"slot is processing task")
 _LEFT = (b"stop processing: n_", b"] slot released")
 _ACCESS = b"[GIN] "

@@ -74,7 +74,7 @@ def test_worked_example_is_chunks_prefix_history(cache: dict[str, Any]) -> None:
     assert "20 retrieved chunks" in finding.why
     assert finding.confidence is Confidence.LIKELY
     assert finding.saving.bound == "estimate"
-    assert not finding.fault
+    assert finding.fault
     said = {e.label: e.value for e in finding.evidence}
     assert (said.get("from the cache") == "not logged") == (cache.get("cached_tokens") is None)
     assert rank([finding], m) == [finding]
@@ -395,11 +395,13 @@ def test_a_date_behind_long_fixed_text() -> None:
 def test_a_log_cut_in_two_tells_the_same() -> None:
     rows = chat(18_000, 600, 12, turns=9)
     cut = [{**row, "source": f"{i // 3}.log"} for i, row in enumerate(rows)]
+    strange = [{**row, "run": i // 3} for i, row in enumerate(cut)]
 
     whole, parts = (found(prefix_unstable.check(measures(each))) for each in (rows, cut))
+    apart = found(prefix_unstable.check(measures(strange, setups=[{"slots": 1}] * 3)))
 
-    assert whole.confidence is parts.confidence is Confidence.LIKELY
-    assert (whole.requests, parts.requests) == (8, 6)
+    assert whole.confidence is parts.confidence is apart.confidence is Confidence.LIKELY
+    assert (whole.requests, parts.requests, apart.requests) == (8, 8, 6)
 
 
 @given(st.lists(st.integers(2_000, 9_000), min_size=6, max_size=40))
