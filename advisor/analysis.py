@@ -23,7 +23,8 @@ from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
 from rules.attribution import Verdict, aggregate_verdict, interval_verdict, verdict
 from rules.deployments import deployments, main_setup
-from rules.measures import FEW, Machine, Measures
+from rules.hardware import Machine
+from rules.measures import FEW, Measures
 from rules.rule import Confidence
 from rules.settings import Settings
 from rules.words import plural

@@ -148,7 +148,7 @@ def options(
     from advisor.analysis import Options
     from advisor.config import machine, settings
     from advisor.filters import Filters
-    from rules.measures import Machine
+    from rules.hardware import Machine
     from rules.physics.devices import find_device
 
     filters = Filters(_time("--since", since), _time("--until", until), model, slot)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from advisor.errors import InputError
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.settings import Settings
 
 if TYPE_CHECKING:

@@ -178,7 +178,7 @@ def hardware_of(
         InputError: nothing is known of a device of this name and no bandwidth was given, or a size is none.
     """
     from advisor.config import machine, parse_size
-    from rules.measures import Machine
+    from rules.hardware import Machine
     from rules.physics.devices import find_device
 
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,22 @@ from rules.physics.devices import find_device
 if TYPE_CHECKING:
     from parsers.setup import Device as Listed
     from parsers.setup import Setup
-    from rules.measures import Machine
     from rules.physics.devices import Device
 
 CPU_BACKENDS = ("CPU", "BLAS", "ACCEL")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What no log says and the user may give (``--device``, ``--bandwidth``, ``--vram``, ...)."""
+
+    device: str | None = None
+    bandwidth_gb_s: float | None = None
+    vram_bytes: int | None = None
+    memory_bytes: int | None = None
+    cores: int | None = None
+    sockets: int | None = None
+    origin: str = "--device"
 
 
 class Hardware:

@@ -6,7 +6,6 @@ least 32 tokens and 300 ms. Sums and shares of time use every request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,13 @@ from rules import attribution
 from rules.concurrency import Overlap
 from rules.cpu import Cpu
 from rules.decoding import Decoding
+from rules.evidence import lines, stated
 from rules.fits import DecodeSlope, decode_slope
-from rules.hardware import Hardware
+from rules.hardware import Hardware, Machine
 from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
 from rules.room import Room
-from rules.rule import Evidence, Finding, LineRef
+from rules.rule import Evidence, Finding
 from rules.savings import Change, Ledger, saving
 from rules.sessions import EVALUATED, turns
 from rules.settings import Settings
@@ -44,19 +44,6 @@ VALID_PREFILL_TOKENS, VALID_PREFILL_MS = 256, 50.0
 VALID_DECODE_TOKENS, VALID_DECODE_MS = 32, 300.0
 FEW = 5
 GATE_SHARE, GATE_REQUESTS, GATE_SINGLE_MS = 0.05, 3, 5_000.0
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What no log says and the user may give (``--device``, ``--bandwidth``, ``--vram``, ...)."""
-
-    device: str | None = None
-    bandwidth_gb_s: float | None = None
-    vram_bytes: int | None = None
-    memory_bytes: int | None = None
-    cores: int | None = None
-    sockets: int | None = None
-    origin: str = "--device"
 
 
 class Measures:
@@ -307,21 +294,6 @@ class Measures:
     def stated(self, fact: str, label: str, value: float | str | None = None, unit: str = "") -> Evidence:
         """A setup fact with the log line that states it."""
         return stated(self.setup, fact, label, value, unit)
-
-
-def stated(setup: Setup, fact: str, label: str, value: float | str | None = None, unit: str = "") -> Evidence:
-    """A fact of any setup with the log line that states it."""
-    shown = getattr(setup, fact) if value is None else value
-    place = setup.origin.get(fact, "").removeprefix("log line ")
-    refs = (LineRef(setup.source, int(place)),) if place.isdigit() else ()
-    return Evidence(label, shown, unit, refs)
-
-
-def lines(rows: pl.DataFrame, limit: int = 3) -> tuple[LineRef, ...]:
-    """Where the first few of these rows stand."""
-    return tuple(
-        LineRef(source, line) for source, line in rows.select("source", "line").head(limit).iter_rows()
-    )
 
 
 def median(frame: pl.DataFrame) -> float | None:

@@ -21,7 +21,7 @@ from parsers import Tables
 from parsers.records import Aggregate, Event, Interval, Request
 from parsers.setup import Setup
 from rules.attribution import PHASES
-from rules.measures import Machine, Measures
+from rules.measures import Measures
 from rules.remedies import load, remedy_ids
 from rules.rule import Rule
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from rules.hardware import Machine
     from rules.settings import Settings
 
 SOURCE = "engine.log"

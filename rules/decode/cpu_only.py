@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rules.measures import stated
+from rules.evidence import stated
 from rules.rule import CannotTell, Confidence, Evidence, NotApplicable, Phase, Rule
 from rules.savings import decode_scaled
 

@@ -14,7 +14,7 @@ from advisor.config import machine, parse_size, settings
 from advisor.errors import InputError
 from rules.catalogue import all_rules
 from rules.decode import output_long, quantise_weights
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.settings import Settings
 from tests.advisor.helpers import SAMPLES, phasewise, refused
 

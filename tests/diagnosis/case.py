@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rules.measures import Machine
+from rules.hardware import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from advisor.analysis import Options, analyze
 from advisor.reading import read
-from rules.measures import Machine
+from rules.hardware import Machine
 from tests.diagnosis.cases import CASES
 
 if TYPE_CHECKING:

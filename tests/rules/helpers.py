@@ -11,7 +11,7 @@ from rules.measures import Measures
 from rules.testing import measures, requests
 
 if TYPE_CHECKING:
-    from rules.measures import Machine
+    from rules.hardware import Machine
 
 __all__ = ["LOGS", "measures", "read", "requests"]
 

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from parsers.formats.base import Counts
 from parsers.setup import Device
 from rules.catalogue import all_caveats
-from rules.measures import Machine, Measures
+from rules.hardware import Machine
 from tests.rules.helpers import measures, read
+
+if TYPE_CHECKING:
+    from rules.measures import Measures
 
 MINE = {
     "few-samples",

@@ -10,7 +10,7 @@ import pytest
 from rules.attribution import verdict
 from rules.catalogue import ask
 from rules.caveats import client_ttft, clock, log_hides_timings
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.testing import measures
 
 SETUP = {"model": "quokka-8b", "weights_bytes": 8 << 30, "layers": 32, "slots": 4, "prefix_caching": False}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.queue import (
     batching_pays,
     client_too_slow,

@@ -18,7 +18,7 @@ from rules.decode import (
     multi_gpu_no_gain,
     thermal_or_power,
 )
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable
 from rules.settings import Settings
 from rules.testing import measures

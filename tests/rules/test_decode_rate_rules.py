@@ -22,7 +22,7 @@ from rules.decode import (
     threads_too_few,
     threads_too_many,
 )
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable
 from rules.testing import complaints
 from tests.rules.helpers import LOGS, measures, read

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from parsers.setup import Device
 from rules.attribution import verdict
 from rules.decode import at_bandwidth_ceiling, cpu_only, output_long, partial_offload, quantise_weights
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.ranking import rank
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase
 from rules.savings import output_capped

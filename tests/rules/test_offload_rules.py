@@ -8,7 +8,7 @@ import pytest
 
 from parsers.setup import Device
 from rules.decode import decode_far_below, decode_slope_attention, moe_on_cpu, partial_offload
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.memory import ctx_oversized, ctx_steals_layers, kv_in_main_memory, np_splits_ctx
 from rules.prefill import prefill_dominates_long_prompt
 from rules.prefilling import plausible_rate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parsers.setup import Device
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.prefill import (
     kv_type_fallback,
     prefill_after_load_slow,

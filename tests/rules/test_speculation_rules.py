@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rules.decode import at_bandwidth_ceiling
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable
 from rules.speculation import spec_try, spec_unprofitable
 from tests.rules.helpers import measures, read

@@ -8,7 +8,7 @@ import pytest
 
 from parsers.setup import Device
 from rules.decode import moe_on_cpu, partial_offload, vram_spill_sysmem
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable
 from rules.testing import complaints, measures
 

@@ -9,7 +9,7 @@ import pytest
 
 from parsers.setup import Device, Setup
 from rules.decode import at_bandwidth_ceiling, output_long, thermal_or_power, thinking_tokens
-from rules.measures import Machine
+from rules.hardware import Machine
 from rules.rule import Confidence, Finding, NotApplicable
 from rules.thinking import thinks
 from tests.rules.helpers import measures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rules.measures import Machine as Given
+from rules.hardware import Machine as Given
 from tests.diagnosis.case import Case
 from tests.diagnosis.facts import Asked, Machine, Model, asked
 from tests.diagnosis.writers.llama_server import prefixed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rules.measures import Machine as Given
+from rules.hardware import Machine as Given
 from tests.diagnosis.case import Case
 from tests.diagnosis.cases.healthy import LLAMA_8B
 from tests.diagnosis.cases.prefill import HYBRID

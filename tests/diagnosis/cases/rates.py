@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rules.measures import Machine as Given
+from rules.hardware import Machine as Given
 from tests.diagnosis.case import ADVICE, Case
 from tests.diagnosis.cases.cpu import LLAMA_7B
 from tests.diagnosis.facts import Asked, Gpu, Machine, Model, asked

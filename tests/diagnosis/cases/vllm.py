@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rules.measures import Machine as Given
+from rules.hardware import Machine as Given
 from tests.diagnosis.case import Case
 from tests.diagnosis.writers.vllm import WINDOW_S, Engine, Window, log
 
