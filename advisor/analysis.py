@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from advisor import redact
-from advisor.diagnosis import Diagnosis, diagnose
+from advisor.diagnosis import Diagnosis, by_engine, diagnose
 from advisor.facts import complete
 from advisor.filters import Filters, redacted
 from advisor.model import (
@@ -17,13 +17,14 @@ from advisor.model import (
     UnansweredModel,
     VerdictModel,
 )
+from advisor.repeated import told_once
 from advisor.rotated import as_one, continued
 from advisor.sentences import only_benchmarks, verdict_sentence
 from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
 from rules.attribution import Verdict, aggregate_verdict, interval_verdict, verdict
 from rules.deployments import deployments, main_setup
-from rules.hardware import Machine
+from rules.hardware import CPU_BACKENDS, Machine
 from rules.measures import FEW, Measures
 from rules.rule import Confidence
 from rules.settings import Settings
@@ -61,7 +62,7 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
         InputError: a filter that this log can't answer, or a model file that can't be read.
     """
     options = options or Options()
-    measures = measure(reading, options)
+    measures = measure(reading, options, once=True)
     read = sum(getattr(reading.tables, name).height for name in ("requests", "intervals", "aggregates"))
     nothing_passes = _nothing_passes(reading.tables, measures, options.filters)
     nobody_waits = nothing_passes or only_benchmarks(measures)
@@ -96,8 +97,13 @@ def _nothing_passes(read: Tables, kept: Measures, filters: Filters) -> bool:
     return not kept.intervals.height or (filters.model is not None and named > 0)
 
 
-def measure(reading: Reading, options: Options) -> Measures:
+def measure(reading: Reading, options: Options, *, once: bool = False) -> Measures:
     """The measures of the rows that pass the filters, in words that may be shown.
+
+    Args:
+        reading: what was read.
+        options: what the user asked.
+        once: leave out requests that another input told before.
 
     Raises:
         InputError: a filter that this log can't answer, or a model file that can't be read.
@@ -109,6 +115,10 @@ def measure(reading: Reading, options: Options) -> Measures:
     setups = [_redacted(s, text, model) for s in reading.setups]
     joined = continued(requests, setups)
     requests, intervals, events = (as_one(rows, joined, setups) for rows in (requests, intervals, events))
+    counts = reading.counts
+    if once:
+        told, requests = requests.height, told_once(requests)
+        counts = replace(counts, repeated_requests=told - requests.height)
     setup = main_setup(requests, intervals, setups).model_copy(deep=True)
     _complete(setup, options, text, model)
     _learn_machine(setup, options.machine)
@@ -119,7 +129,7 @@ def measure(reading: Reading, options: Options) -> Measures:
         setup,
         setups,
         options.machine,
-        reading.counts,
+        counts,
         options.settings,
         aggregates=aggregates,
     )
@@ -132,14 +142,19 @@ def _complete(
     if options.gguf is not None:
         from advisor.gguf import ORIGIN, read_gguf
 
-        complete(setup, ORIGIN, read_gguf(options.gguf))
+        complete(setup, ORIGIN, _clean(read_gguf(options.gguf), text, model))
     if options.props is not None:
         from advisor import props
 
-        told = props.read_props(options.props)
-        name = told.pop("model")
-        told = {key: text(value) if isinstance(value, str) else value for key, value in told.items()}
-        complete(setup, props.ORIGIN, {**told, "model": name and model(name)})
+        complete(setup, props.ORIGIN, _clean(props.read_props(options.props), text, model))
+
+
+def _clean(facts: dict[str, Any], text: Callable[[str], str], model: Callable[[str], str]) -> dict[str, Any]:
+    """Facts of another source with every text cleaned as the log's are."""
+    how = {"model": model}
+    return {
+        name: how.get(name, text)(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
+    }
 
 
 def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], str]) -> Setup:
@@ -165,6 +180,9 @@ def _learn_machine(setup: Setup, machine: Machine) -> None:
         memory_bytes=machine.vram_bytes or (logged.memory_bytes if logged else None),
         bandwidth_gb_s=machine.bandwidth_gb_s or (known.bandwidth_gb_s if known else None),
     )
+    gpus = [d.name for d in setup.devices if d.backend and d.backend not in CPU_BACKENDS]
+    if gpus and logged is None:
+        setup.disputed["devices"] = f"{', '.join(gpus)} by the log"
     setup.learn(machine.origin, devices=[device])
 
 
@@ -187,7 +205,8 @@ def _healthy(m: Measures, findings: list[Finding], decided: Verdict) -> bool | N
     enough = m.valid_decode.height >= FEW or m.valid_prefill.height >= FEW
     if faults or not enough or decided.phase == "unknown":
         return None
-    models = sum(part.wall_ms >= _TAKES_TIME * m.wall_ms for part in deployments(m))
+    served = (part for engine in by_engine(m) for part in deployments(engine))
+    models = sum(part.wall_ms >= _TAKES_TIME * m.wall_ms for part in served)
     as_predicted = [
         f for f in findings if f.rule == "at-bandwidth-ceiling" and f.confidence is Confidence.LIKELY
     ]

@@ -68,12 +68,14 @@ def machine(given: Machine, folder: Path | None = None) -> Machine:
     """
     values = asdict(given)
     for path in files(folder):
-        for name, value in _section(path, "machine").items():
+        section = _section(path, "machine")
+        of_another = values["device"] is not None and section.get("device") not in (None, values["device"])
+        for name, value in section.items():
             key = _KEYS.get(name)
             if key is None:
                 raise InputError(f"{path}: [machine] has no key {name!r}; it may have {', '.join(_KEYS)}.")
             stated = _stated(path, name, key, value)
-            if values[key.field] is None:
+            if values[key.field] is None and not (of_another and name in ("bandwidth", "vram")):
                 values[key.field] = stated
                 if key.field == "device":
                     values["origin"] = FILE

@@ -10,7 +10,7 @@ import polars as pl
 from rules.catalogue import Answers, ask
 from rules.deployments import deployments, main_setup, names
 from rules.measures import Measures
-from rules.ranking import combined, rank
+from rules.ranking import combined, quality_first, rank
 from rules.rule import Saving
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def _of(measures: Measures, engine: str) -> Measures:
         measures.counts,
         measures.settings,
         aggregates=aggregates,
+        log_wall_ms=measures.wall_ms,
     )
 
 
@@ -104,11 +105,11 @@ def _share(ms: float, wall_ms: float) -> float:
 
 
 def _merged(ranked: list[list[Finding]]) -> list[Finding]:
-    """One list from several: of the first of each, the quality fault or the largest saving goes next."""
+    """One list from several: of the first of each, the sure quality fault or the largest saving goes next."""
     merged: list[Finding] = []
     rest = [findings for findings in ranked if findings]
     while rest:
-        nearest = max(rest, key=lambda findings: (findings[0].quality, _saved_ms(findings[0])))
+        nearest = max(rest, key=lambda findings: (quality_first(findings[0]), _saved_ms(findings[0])))
         merged.append(nearest[0])
         rest = [findings[1:] if findings is nearest else findings for findings in rest]
         rest = [findings for findings in rest if findings]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _SIZE = re.compile(r"(?P<number>\d+\.?\d*(?:e\d+)?) ?(?P<unit>[kmgt]?)(?P<binary>i?)b?", re.IGNORECASE)
 
 
+_SMALLEST_MODEL_BYTES = 1e5
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """What is known of a model; None for what is not.
@@ -137,6 +140,8 @@ def model_of(
     model = _of_file(gguf) if gguf is not None else Model("a model of this size", 0, 0)
     if weights is not None:
         size = _bytes("--weights-bytes", weights)
+        if size < _SMALLEST_MODEL_BYTES:
+            raise InputError(f"--weights-bytes {weights}: no model is that small; give bytes, or 4.58GiB.")
         model = replace(model, weights_bytes=size, read_bytes=size)
     if active_weights is not None:
         active = _bytes("--active-weights-bytes", active_weights)

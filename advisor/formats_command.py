@@ -30,13 +30,13 @@ def check(file: FormatToCheck) -> None:
     from advisor.user_formats import text_of
     from parsers.formats.user import FormatFileError, parse
     from parsers.formats.user.messages import message
-    from parsers.formats.user.samples import problems
+    from parsers.formats.user.trial import problems_in_time
     from rules.words import plural
 
     text = text_of(file)
     try:
         spec = parse(text)
-        found = problems(spec)
+        found = problems_in_time(spec)
     except FormatFileError as error:
         found = error.problems
     for problem in found:

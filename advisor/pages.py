@@ -136,7 +136,7 @@ def _engines(engines: list[str], *, alone: bool) -> str:
 
 
 def _open(text: object) -> str:
-    """A text with its blanks named: ``{tokens}`` is ``N tokens`` to a reader."""
+    """A text with its blanks named: ``{tokens}`` is ``‹tokens›`` to a reader."""
     return (
         re.sub(r"\{(\w+)[^}]*\}", r"‹\1›", str(text))
         .replace("{{", "{")

@@ -98,7 +98,7 @@ def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
 def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError | None:
     """Read one input as far as it goes; returns why it went no further, if so."""
     name = printable(source.name)
-    log = _stream(name, engine, _year(source), reading)
+    log = _stream(name, engine, _latest(source), reading)
     reader = SourceReader(log, engine=engine, formats=reading.formats)
     first_run = len(reading.setups)
     problem: InputError | None = None
@@ -119,10 +119,10 @@ def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError
     return problem
 
 
-def _stream(name: str, engine: str | None, year: int, reading: Reading) -> Stream:
+def _stream(name: str, engine: str | None, latest: datetime, reading: Reading) -> Stream:
     if reading.unparsed is None:
-        return Stream(name, engine=engine, year=year, formats=reading.formats)
-    return DebugStream(name, engine=engine, year=year, formats=reading.formats, shapes=reading.unparsed)
+        return Stream(name, engine=engine, latest=latest, formats=reading.formats)
+    return DebugStream(name, engine=engine, latest=latest, formats=reading.formats, shapes=reading.unparsed)
 
 
 def _nothing(name: str, stream: Stream | DocumentReader) -> str:
@@ -143,14 +143,14 @@ def _tried(engine: str | None, formats: Sequence[Format]) -> str:
     return f"tried {', '.join(engines_of(formats))}; name it with --engine if it is one of these"
 
 
-def _year(source: Input) -> int:
-    """The year of clocks that print none: the file's own, else this one."""
+def _latest(source: Input) -> datetime:
+    """When a source was last written: clocks that print no year are not after it."""
     if source.name == STDIN:
-        return datetime.now(UTC).year
+        return datetime.now(UTC)
     try:
-        return datetime.fromtimestamp(Path(source.name).stat().st_mtime, UTC).year
+        return datetime.fromtimestamp(Path(source.name).stat().st_mtime, UTC)
     except OSError:
-        return datetime.now(UTC).year
+        return datetime.now(UTC)
 
 
 def _summary(name: str, stream: Stream | DocumentReader) -> Source:

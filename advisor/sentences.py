@@ -10,7 +10,7 @@ from rules.attribution import SAMPLES, busy_windows
 from rules.deployments import deployments
 from rules.measures import FEW
 from rules.physics.reading import outruns_reading
-from rules.waits import largest
+from rules.stalls import largest
 from rules.words import duration, percent, plural, rate
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _where(m: Measures, decided: Verdict) -> str:
     if decided.phase == "mixed":
         return _mixed(m)
     phase_ms = m.attribution.phase_ms[decided.phase] or 0.0
-    a_request = " a request" if requests > 1 else ""
+    a_request = " a request on average" if requests > 1 else ""
     said = (
         f"{decided.phase.capitalize()} takes {percent(decided.share)} of the time, "
         f"{duration(phase_ms / requests)} of {duration(m.wall_ms / requests)}{a_request}: "

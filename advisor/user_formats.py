@@ -49,7 +49,7 @@ def text_of(path: Path) -> str:
         InputError: it can't be read.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read(_LARGEST + 1)
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error}).") from None

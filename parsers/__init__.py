@@ -6,6 +6,7 @@ file at once.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from parsers.formats import ENGINES, FORMATS
@@ -22,14 +23,15 @@ def read_rows(path: str | Path, *, engine: str | None = None, year: int | None =
     Args:
         path: the file.
         engine: read it as this engine's log, without looking for others.
-        year: the year of clocks that print none.
+        year: the year of clocks that print none; default the one that fits when the file was last written.
 
     Raises:
         OSError: the file can't be read.
         DocumentError: the document is cut off, broken or too large.
         UnknownEngineError: no format is called ``engine``.
     """
-    source = SourceReader(Stream(str(path), engine=engine, year=year), engine=engine)
+    latest = datetime.fromtimestamp(Path(path).stat().st_mtime, UTC)
+    source = SourceReader(Stream(str(path), engine=engine, year=year, latest=latest), engine=engine)
     tables = Tables()
     with Path(path).open("rb") as file:
         while block := file.read(_BLOCK):

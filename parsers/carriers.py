@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PASTED_ANSI = re.compile(rb"(?:\^\[|#x1[bB]|\\x1b|\\u001b)\[[0-9;]*m")
@@ -22,6 +22,9 @@ _DIGITS = b"0123456789"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _CLOCK = rb"\d\d:\d\d:\d\d(?:\.\d+)?"
 _WALL = rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+_STRUCTURED = rb"(?:- |(?:\[(?:[^\]\\]|\\.)*\])+ )(?:\xef\xbb\xbf)?"
+_RAY = rb"(?!APIServer|ApiServer|EngineCore|Worker_|DPCoordinator)[A-Za-z]\w*(?::[\w.-]+)*"
+"""An actor of Ray; the rest are names that vLLM's own processes give themselves."""
 _UNIT = rb" \S+ (?P<label>[\w@./-]+)\[\d+\]: "
 
 
@@ -52,7 +55,11 @@ _CARRIERS = {
         ("docker-timestamps", _DIGITS, _ISO + rb" "),
         ("compose", _DIGITS + _LETTERS + b"_", rb"(?P<label>\w[\w.-]*(?:@[\w.-]+)?) +\| "),
         ("router", b"[", rb"\[ *(?P<label>\d{2,5})\] "),
-        ("ray", b"(", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+)\) "),
+        ("pm2", _DIGITS, rb"(?:\d{4}-\d\d-\d\d[T-][\d:]{8}: ?)?(?P<label>\d{1,4}\|[\w.@/-]+) +\| "),
+        ("ray", b"(", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+|" + _RAY + rb" pid=\d+(?:, ip=[\d.]+)?)\) "),
+        ("syslog", b"<", rb"<\d{1,3}>1 (?:-|" + _ISO + rb") \S+ (?P<label>\S+) \S+ \S+ " + _STRUCTURED),
+        ("syslog-priority", b"<", rb"<\d{1,3}>(?=[A-Z][a-z]{2} [ \d]\d )"),
+        ("journal-export", b"M", rb"MESSAGE="),
         (
             "stern",
             _DIGITS + _LETTERS,
@@ -66,6 +73,20 @@ _BY_FIRST_BYTE = {
     byte: tuple(carrier.pattern for carrier in _CARRIERS.values() if byte in carrier.starts)
     for byte in range(256)
 }
+
+_UNLABELLED = _ISO.replace(b"?P<time>", b"?:")
+OUTERMOST = re.compile(
+    rb"(?:\x1b\[[\d;]*m)*[ \t]*(?:"
+    + _UNLABELLED
+    + rb" (?:std(?:out|err) [FP] )?)?(?:"
+    + b"|".join(
+        carrier.pattern.pattern.replace(_ISO, _UNLABELLED).replace(b"?P<label>", b"")
+        for carrier in _CARRIERS.values()
+        if b"?P<label>" in carrier.pattern.pattern
+    )
+    + rb")?[^\n]*\n?"
+)
+"""A line; its last group, where it has one, is the first label on it."""
 
 _LOCALAI = re.compile(
     rb"[\d:]{4,5}[AP]M DBG GRPC\((?P<label>[^)]{1,200})\): std(?:err|out) (?P<plain>.*)"
@@ -97,7 +118,7 @@ def unwrap(line: bytes, needle: bytes = b"") -> Carried:
         line = _ANSI.sub(b"", line)
     if b"[" in line:
         line = _PASTED_ANSI.sub(b"", line)
-    if may_be_docker_json(line) and (carried := _docker_json(line, needle)):
+    if may_be_json_record(line) and (carried := _json_record(line, needle)):
         return carried
     labels: list[bytes] = []
     time: datetime | None = None
@@ -117,9 +138,9 @@ def unwrap(line: bytes, needle: bytes = b"") -> Carried:
     return Carried(line, b"/".join(labels) or None, time)
 
 
-def may_be_docker_json(line: bytes) -> bool:
-    """True for a line of docker's own log files, and for few others."""
-    return line.startswith(b"{") and b'"log":' in line
+def may_be_json_record(line: bytes) -> bool:
+    """True for a line of docker's own log files or of the journal as JSON, and for few others."""
+    return line.startswith(b"{") and (b'"log":' in line or b'"MESSAGE"' in line)
 
 
 def _carrier(line: bytes) -> re.Match[bytes] | None:
@@ -136,17 +157,38 @@ def _segment(line: bytes, needle: bytes) -> bytes:
     return next((part for part in reversed(parts) if needle in part), parts[-1] if parts else b"")
 
 
-def _docker_json(line: bytes, needle: bytes) -> Carried | None:
-    """Docker's own log files; an answer that has a key of that name has neither of the others."""
+def _json_record(line: bytes, needle: bytes) -> Carried | None:
+    """A line that a record of docker's log files or of the journal holds."""
     try:
         record = json.loads(line)
+        if "MESSAGE" in record:
+            return _journal_record(record, needle)
         text = record["log"].rstrip("\r\n").encode()
-    except (ValueError, KeyError, AttributeError, RecursionError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
-    if not record.keys() & {"stream", "time"}:
+    if not record.keys() & {"stream", "time"}:  # an answer that has a key of docker's has none of the others
         return None
     inner = unwrap(text, needle)
     return Carried(inner.body, inner.label, inner.time or parse_iso(str(record.get("time")).encode()))
+
+
+def _journal_record(record: dict[str, Any], needle: bytes) -> Carried | None:
+    """``journalctl -o json``; a message that is no text is a list of its bytes, in which nothing is found."""
+    epoch_us = record.get("__REALTIME_TIMESTAMP")
+    names = (record.get(key) for key in ("CONTAINER_NAME", "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT"))
+    who = next((name for name in names if isinstance(name, str)), None)
+    if epoch_us is None or who is None:
+        return None
+    inner = unwrap(record["MESSAGE"].encode(), needle)
+    label = b"/".join(part for part in (who.encode(), inner.label) if part)
+    return Carried(inner.body, label, inner.time or _since_1970(epoch_us))
+
+
+def _since_1970(epoch_us: object) -> datetime | None:
+    """Microseconds as the journal writes them."""
+    if not (isinstance(epoch_us, str) and epoch_us.isascii() and epoch_us.isdigit() and len(epoch_us) < 18):
+        return None
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(epoch_us))
 
 
 def _quoted(match: re.Match[bytes]) -> bytes | None:

@@ -61,4 +61,4 @@ def _longest(pieces: Iterable[bytes]) -> dict[str, Any]:
 
 def _members(text: bytes) -> list[int]:
     """Where members of an object may begin: the commas before them."""
-    return [found.start() for found in re.finditer(rb',"', text)]
+    return [found.start() for found in re.finditer(rb',[ \t]*"', text)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parsers.carriers import OUTERMOST, unwrap
 from parsers.cut import MAX_LINE, ends_of
 from parsers.grams import Grams
 
@@ -17,23 +18,47 @@ _LARGE = 1 << 16
 """From this size on a block is first asked for all literals at once."""
 
 
+class Places:
+    """The containers whose lines have identified a format; all of them, once a line of none has."""
+
+    def __init__(self, *, everywhere: bool) -> None:
+        self.everywhere = everywhere
+        self._labels: set[bytes] = set()
+
+    def add(self, label: bytes | None) -> None:
+        """A line with this outermost label identifies the format."""
+        if label is None:
+            self.everywhere = True
+        else:
+            self._labels.add(label)
+
+    def __contains__(self, label: bytes | None) -> bool:
+        """Whether lines with these labels are tried; what a container tells apart inside it belongs to it."""
+        if label is None or self.everywhere or label in self._labels:
+            return True
+        return any(label.startswith(place + b"/") for place in self._labels)
+
+
 class Trial:
-    """A line of a format that is awake: since which offset, and who takes it for each carrier label."""
+    """A line of a format that is awake: since which offset, where, and who takes it for each label."""
 
-    __slots__ = ("engine", "format", "match", "name", "since", "takers", "word")
+    __slots__ = ("engine", "format", "match", "name", "places", "since", "takers", "word")
 
-    def __init__(self, line: Line, fmt: Format, since: int) -> None:
+    def __init__(self, line: Line, fmt: Format, since: int, places: Places) -> None:
         self.name = line.name
         self.word = line.word
         self.match = line.pattern.match
         self.format = fmt
         self.engine = fmt.engine
         self.since = since
-        self.takers: dict[bytes | None, Callable[[re.Match[bytes], At], None]] = {}
+        self.places = places
+        self.takers: dict[bytes | None, Callable[[re.Match[bytes], At], bool | None]] = {}
 
 
 class Search:
     """The formats of a source: asleep until a line identifies them, from that line on awake to its end.
+
+    A format that a container's line identifies is awake for that container only, and for lines of none.
 
     Args:
         formats: the formats to look for, in the order they are tried.
@@ -43,6 +68,7 @@ class Search:
     def __init__(self, formats: list[Format], *, awake: bool = False) -> None:
         self.awake: dict[Format, int] = dict.fromkeys(formats, 0) if awake else {}
         self._formats = formats
+        self._places = {fmt: Places(everywhere=True) for fmt in self.awake}
         self._gather()
 
     def _gather(self) -> None:
@@ -53,7 +79,12 @@ class Search:
             if (since := self.awake.get(fmt)) is not None:
                 for line in fmt.lines:
                     for needle in _spellings(line.needle):
-                        self._trials.setdefault(needle, []).append(Trial(line, fmt, since))
+                        self._trials.setdefault(needle, []).append(Trial(line, fmt, since, self._places[fmt]))
+        self._watched: dict[bytes, list[Places]] = {}
+        for fmt, places in self._places.items():
+            for word in () if places.everywhere else _spellings(*fmt.identify):
+                self._trials.setdefault(word, [])
+                self._watched.setdefault(word, []).append(places)
 
     def hits(
         self, block: bytes, offset_of: Callable[[int], int]
@@ -74,6 +105,7 @@ class Search:
         ]
         if found:
             self.awake |= {fmt: offset_of(at) for fmt, at in found}
+            self._places |= {fmt: Places(everywhere=_label(_line_at(block, at)) is None) for fmt, at in found}
             self._gather()
         known = [entry for entry in self._trials.items() if may_hold(entry[0])]
         lines: dict[tuple[int, int], list[int]] = {}
@@ -85,7 +117,24 @@ class Search:
             if end - start > MAX_LINE:
                 kept = ends_of(kept)
                 ranks = [rank for rank in ranks if known[rank][0] in kept]
+            if self._watched:
+                self._identify(kept, [known[rank][0] for rank in ranks])
             yield start, kept, [known[rank] for rank in ranks]
+
+    def _identify(self, line: bytes, needles: list[bytes]) -> None:
+        """Note where this line stands, if it identifies a format that is known in some containers so far."""
+        if watched := [places for needle in needles for places in self._watched.get(needle, ())]:
+            label = _label(line)
+            for places in watched:
+                places.add(label)
+            if label is None:
+                self._gather()
+
+
+def _label(line: bytes) -> bytes | None:
+    """The outermost label of a line."""
+    head = OUTERMOST.match(line)
+    return head[head.lastindex] if head and head.lastindex else unwrap(line.lstrip(b" \t")).label
 
 
 def _spellings(*literals: bytes) -> set[bytes]:
@@ -102,6 +151,11 @@ def _line_of(block: bytes, literal: bytes) -> int:
     """Where the first line starts of which what is kept holds the literal, or -1."""
     lines = _lines(block, literal)
     return next((start for start, end in lines if literal in ends_of(block[start:end])), -1)
+
+
+def _line_at(block: bytes, start: int) -> bytes:
+    end = block.find(b"\n", start)
+    return ends_of(block[start : end if end >= 0 else len(block)])
 
 
 def _lines(block: bytes, literal: bytes) -> Iterator[tuple[int, int]]:

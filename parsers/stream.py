@@ -13,11 +13,13 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from parsers.carriers import may_be_docker_json, unwrap
+from parsers.carriers import may_be_json_record, unwrap
 from parsers.cut import drop_middle
 from parsers.formats import FORMATS
 from parsers.formats.base import At, Counts, Process
+from parsers.own_lines import OwnLines
 from parsers.search import Search
+from parsers.torn import may_go_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,13 +58,13 @@ class Stream:
     Args:
         source: the name rows carry.
         engine: read only this engine's formats, without looking for others.
-        year: the year of clocks that print none (vLLM); default this year.
+        year: the year of clocks that print none (vLLM); default that of ``latest``.
+        latest: when the source was last written; default now. A clock without a year does not begin after it.
         formats: the formats to look for, in the order they are tried.
 
     Attributes:
         bytes: bytes fed so far.
         lines: lines begun so far.
-        counts: rows and losses so far.
         setups: what each process start said of itself.
         matched: how many lines each engine's formats have recognised.
     """
@@ -73,30 +75,41 @@ class Stream:
         *,
         engine: str | None = None,
         year: int | None = None,
+        latest: datetime | None = None,
         formats: Sequence[Format] = FORMATS,
     ) -> None:
         self.source = source
         self.bytes = 0
-        self.counts = Counts()
         self.matched: Counter[str] = Counter()
-        self._year = year if year is not None else datetime.now(UTC).year
+        self._year = year
+        self._latest = latest or datetime.now(UTC)
         self._newlines = 0
         self._offset = 0
         self._head: bytes | None = b""
         self._torn = bytearray()
         self._torn_size = 0
+        self._no_newline = False
         self._encoding: str | None = None
         self._decoder: codecs.IncrementalDecoder | None = None
         self._out: list[Row] = []
         self._setups: list[Setup] = []
         self._processes: dict[bytes | None, Process] = {}
         self._readers: dict[tuple[bytes | None, Format], Reader] = {}
+        self._own_lines = OwnLines()
         self._search = Search(_formats_of(engine, formats), awake=engine is not None)
 
     @property
     def lines(self) -> int:
         """Lines seen, a last one without newline included."""
         return self._newlines + (1 if self._torn_size else 0)
+
+    @property
+    def counts(self) -> Counts:
+        """Rows and losses so far."""
+        total = Counts()
+        for process in self._processes.values():
+            total.add(process.counts)
+        return total
 
     @property
     def setups(self) -> list[Setup]:
@@ -145,7 +158,10 @@ class Stream:
         return self._take()
 
     def close(self) -> list[Row]:
-        """The source ends: read the last line even without its newline, and count what stayed open."""
+        """The source ends: read a last line without newline too, unless its last value may be cut.
+
+        Then what stayed open is counted.
+        """
         if self._head:
             self._tear(self._begin(self._head, last=True))
         if self._torn_size:
@@ -178,7 +194,9 @@ class Stream:
     def _end_torn(self) -> None:
         line, size = bytes(self._torn), self._torn_size
         self._torn, self._torn_size = bytearray(), 0
+        self._no_newline = not line.endswith((b"\n", b"\r"))
         self._whole_lines(line, 1, size)
+        self._no_newline = False
 
     def _take(self) -> list[Row]:
         rows, self._out[:] = list(self._out), []
@@ -187,11 +205,14 @@ class Stream:
     def _whole_lines(self, block: bytes, lines: int, size: int) -> None:
         number, offset, line_start = self._newlines + 1, self._offset, 0
         clean = b"\x1b" not in block and b"\r" not in block
+        self._own_lines.begin(block)
         for start, raw, found in self._search.hits(block, lambda at: self._offset + self._width(block[:at])):
             number += block.count(b"\n", line_start, start)
             offset += self._width(block[line_start:start]) if self._encoding else start - line_start
             line_start = start
+            self._own_lines.start = start
             self._line(raw, found, clean, number, offset)
+        self._own_lines.end()
         self._newlines += lines
         self._offset += size
 
@@ -206,31 +227,43 @@ class Stream:
         if not clean:
             raw = raw.rstrip(b"\r")
             clean = b"\x1b" not in raw and b"\r" not in raw
-        clean = clean and not may_be_docker_json(raw)
+        clean = clean and not may_be_json_record(raw)
+        own_number = 0
         for needle, trials in found:
-            if clean and self._try(trials, At(number, offset, None, raw), None):
+            if clean and self._try(trials, At(number, offset, None, raw, number), None):
                 return
             for text in _unindented(raw):
                 carried, label, time = unwrap(text, needle)
+                if label is not None and not own_number:
+                    own_number = self._own_lines.number() or number
                 for body in _unindented(carried):
-                    at = At(number, offset, time, body)
-                    if not (clean and body is raw) and self._try(trials, at, label):
+                    if clean and body is raw:
+                        continue
+                    at = At(number, offset, time, body, own_number if label else number)
+                    if self._try(trials, at, label):
                         return
 
     def _try(self, trials: list[Trial], at: At, label: bytes | None) -> bool:
         """True if one matched; a number in it that is none, or can't be, costs the line and no more."""
-        _, offset, _, body = at
+        offset, body = at.offset, at.body
         for trial in trials:
             if offset >= trial.since and trial.word in body and (match := trial.match(body)) is not None:
                 take = trial.takers.get(label)
                 if take is None:
+                    if label not in trial.places:
+                        continue
                     take = trial.takers[label] = getattr(self._reader(label, trial.format), trial.name)
-                self.matched[trial.engine] += 1
+                if self._no_newline and may_go_on(trial.match, body):
+                    self.matched[trial.engine] += 1
+                    return True
                 try:
-                    take(match, at)
+                    mine = take(match, at) is not False
                 except (ValueError, ArithmeticError):
-                    self.counts.impossible_values += 1
-                return True
+                    self._processes[label].counts.impossible_values += 1
+                    mine = True
+                if mine:
+                    self.matched[trial.engine] += 1
+                    return True
         return False
 
     def _reader(self, label: bytes | None, fmt: Format) -> Reader:
@@ -238,7 +271,8 @@ class Stream:
             return reader
         process = self._processes.get(label)
         if process is None:
-            process = Process(self.source, self.counts, self._out, self._setups, self._year)
+            process = Process(self.source, Counts(), self._out, self._setups)
+            process.year, process.latest = self._year, self._latest
             self._processes[label] = process
             for host in self._search.awake:
                 if host.host and host is not fmt and (label is None or host.engine.encode() in label):

@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rules.rule import CannotTell, Caveat, Finding, Rule
+from rules.rule import CannotTell, Caveat, Crashed, Finding, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,16 +87,14 @@ def ask(measures: Measures, *, across: bool | None = None) -> Answers:
     unanswered: dict[str, str] = {}
     for loaded in all_rules():
         rule = loaded.rule
-        if not measures.settings.enabled(rule.id) or (rule.engines and measures.engine not in rule.engines):
+        if not measures.asks(rule):
             continue
         if across is not None and rule.across is not across:
             continue
-        try:
-            answer = measures.asked(loaded.check)
-        except Exception as error:
-            caveats.append(_crashed(loaded.rule.id, error))
-            continue
-        if isinstance(answer, Finding):
+        answer = measures.asked(loaded.check)
+        if isinstance(answer, Crashed):
+            caveats.append(_crashed(rule.id, answer.error))
+        elif isinstance(answer, Finding):
             findings.append(answer)
         elif isinstance(answer, CannotTell):
             unanswered[loaded.rule.id] = answer.reason

@@ -87,8 +87,8 @@ class Overlap:
 
     @cached_property
     def most(self) -> int | None:
-        """Most requests that ran at once; ``None`` without a clock."""
-        timed = self.requests.drop_nulls("start_ms")
+        """Most requests that ran at once; ``None`` without a clock fine enough to see any of them run."""
+        timed = self.requests.filter(pl.col("seen_end_ms") > pl.col("start_ms"))
         if not timed.height:
             return None
         starts, ends = (np.sort(timed[name].to_numpy()) for name in ("start_ms", "seen_end_ms"))

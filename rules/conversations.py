@@ -50,6 +50,7 @@ class _Talk:
 
     number: int
     row: int
+    part: int
     line: int
     prompt: int
     left: int
@@ -67,13 +68,19 @@ class _Walk:
     on_slot: dict[int | None, int] = field(default_factory=dict)
     written: int = 0
 
-    def continued(self, prompt: int, cached: int | None, slot: int | None, begun: int) -> _Talk | None:
+    def continued(
+        self, prompt: int, cached: int | None, slot: int | None, part: int, begun: int
+    ) -> _Talk | None:
         """The conversation that a prompt goes on with.
 
         With most of it cached, the one whose text that is. A prompt that misses the cache goes on with the
         longest that it has room for, but not with what its slot held last: that it would have found.
         """
-        talks = (t for t in self._shorter(prompt) if prompt <= LARGEST_STEP * t.left and t.line < begun)
+        talks = (
+            t
+            for t in self._shorter(prompt)
+            if prompt <= LARGEST_STEP * t.left and (t.part != part or t.line < begun)
+        )
         if cached is None:
             return next(talks, None)
         if 2 * cached >= prompt:
@@ -111,19 +118,20 @@ def follow(turned: pl.DataFrame) -> pl.DataFrame:
     since. Requests whose prompt is unknown are left out.
     """
     rows = (
-        turned.drop_nulls("prompt")
+        turned.with_columns(part=pl.col("row").min().over("source"))
+        .drop_nulls("prompt")
         .with_columns(
             left=pl.coalesce("context_tokens", pl.col("prompt") + pl.col("output_tokens").fill_null(0)),
             wrote=EVALUATED.fill_null(0) + pl.col("output_tokens").fill_null(0),
         )
-        .sort("source", "run", "first_line", "line", maintain_order=True)
+        .sort("run", "part", "first_line", "line", maintain_order=True)
     )
     walks: dict[tuple[object, ...], _Walk] = {}
     found: list[tuple[int, int | None, int | None, int | None, int | None, bool | None]] = []
-    columns = (*RUN, "row", "first_line", "line", "slot", "prompt", "cached_tokens", "left", "wrote")
-    for *run, row, begun, line, slot, prompt, cached, left, wrote in rows.select(columns).iter_rows():
+    columns = (*RUN, "row", "part", "first_line", "line", "slot", "prompt", "cached_tokens", "left", "wrote")
+    for *run, row, part, begun, line, slot, prompt, cached, left, wrote in rows.select(columns).iter_rows():
         walk = walks.setdefault(tuple(run), _Walk())
-        old = walk.continued(prompt, cached, slot, begun or line)
+        old = walk.continued(prompt, cached, slot, part, begun or line)
         number = old.number if old else row
         if old:
             taken = walk.on_slot.get(old.slot) != number
@@ -131,9 +139,9 @@ def follow(turned: pl.DataFrame) -> pl.DataFrame:
         else:
             found.append((number, None, None, None, None, None))
         walk.written += wrote
-        walk.note(_Talk(number, row, line, prompt, left, slot, walk.written))
+        walk.note(_Talk(number, row, part, line, prompt, left, slot, walk.written))
     types = {name: pl.Boolean() if name == "taken" else pl.Int64() for name in RUNS}
-    return pl.concat([rows, pl.DataFrame(found, schema=types, orient="row")], how="horizontal")
+    return pl.concat([rows.drop("part"), pl.DataFrame(found, schema=types, orient="row")], how="horizontal")
 
 
 def later_turns(followed: pl.DataFrame) -> pl.DataFrame:

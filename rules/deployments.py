@@ -13,6 +13,7 @@ import polars as pl
 from parsers.setup import Setup
 from rules.fits import SAME, alike
 from rules.measures import Measures
+from rules.words import measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -97,7 +98,11 @@ def names(parts: Iterable[Measures]) -> list[str]:
 
 
 def _difference(setup: Setup, setups: list[Setup]) -> str:
-    for fact in SAME[1:]:
-        if len({getattr(other, fact) for other in setups}) > 1:
-            return f"{fact.replace('_', ' ')} {getattr(setup, fact)}"
-    return f"line {setup.line}"
+    rivals = [other for other in setups if other.model == setup.model]
+    differing = [fact for fact in SAME[1:] if len({getattr(other, fact) for other in rivals}) > 1]
+    return ", ".join(_said(fact, getattr(setup, fact)) for fact in differing) or f"line {setup.line}"
+
+
+def _said(fact: str, value: int | str | bool | None) -> str:
+    name = fact.removesuffix("_bytes").replace("_", " ")
+    return f"{name} {measure(value, 'bytes' if fact.endswith('_bytes') else '')}"

@@ -78,8 +78,13 @@ class Hardware:
         return sum(known) if known and len(known) == len(sizes) else None
 
     @cached_property
+    def metal(self) -> bool:
+        """The log lists a GPU that runs on Metal."""
+        return any(d.backend == "Metal" for d in self.gpus)
+
+    @cached_property
     def shared_memory(self) -> bool | None:
         """The GPU has no memory of its own and reads the machine's; ``None`` for a GPU that is not known."""
-        if any(d.backend == "Metal" for d in self.gpus):
+        if self.metal:
             return True
         return None if self.gpu is None else self.gpu.device_class in ("apple", "strix")

@@ -24,7 +24,7 @@ from rules.hardware import Hardware, Machine
 from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
 from rules.room import Room
-from rules.rule import Evidence, Finding
+from rules.rule import Crashed, Evidence, Finding
 from rules.savings import Change, Ledger, saving
 from rules.sessions import EVALUATED, turns
 from rules.settings import Settings
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from parsers.setup import Setup
     from rules.physics.devices import Device
     from rules.physics.prefill import PrefillFit
-    from rules.rule import Answer, Bound, Phase, Rule, Saving
+    from rules.rule import Answer, Bound, Phase, Rule, RuleModule, Saving
 
     Check = Callable[["Measures"], Answer]
 
@@ -82,7 +82,7 @@ class Measures:
         self.machine = machine or Machine()
         self.counts = counts or Counts()
         self.settings = settings or Settings()
-        self._answers: dict[Check, Answer] = {}
+        self._answers: dict[Check, Answer | Crashed] = {}
         self._log_wall_ms = log_wall_ms
         self.aggregates = aggregates if aggregates is not None else pl.DataFrame(schema=schema(Aggregate))
 
@@ -244,21 +244,30 @@ class Measures:
         if self.overlap.most is not None:
             return self.overlap.most <= 1
         rows = self.generations
-        if not rows["slot"].count() and (rows["ttft_from"] == "arrival").any():
-            return False  # a client's view of a server that may do anything meanwhile
+        if not rows["slot"].count() and (
+            rows["finished_at"].count() or (rows["ttft_from"] == "arrival").any()
+        ):
+            return self.setup.slots == 1  # others may have run within the same second, or out of sight
         return self.setup.slots == 1 or rows["slot"].n_unique() <= 1
 
     # --- what a rule compares and says with
 
-    def asked(self, check: Check) -> Answer:
+    def asked(self, check: Check) -> Answer | Crashed:
         """What a rule answers; each is asked once, by `ask` and by the rules that yield to it."""
         if check not in self._answers:
-            self._answers[check] = check(self)
+            try:
+                self._answers[check] = check(self)
+            except Exception as error:
+                self._answers[check] = Crashed(error)
         return self._answers[check]
 
-    def finds(self, check: Check) -> bool:
-        """Whether a rule has a finding here."""
-        return isinstance(self.asked(check), Finding)
+    def asks(self, rule: Rule) -> bool:
+        """Whether the rule is switched on, and a matter of this engine."""
+        return self.settings.enabled(rule.id) and (not rule.engines or self.engine in rule.engines)
+
+    def finds(self, rule: RuleModule) -> bool:
+        """Whether a rule is asked here and has a finding."""
+        return self.asks(rule.RULE) and isinstance(self.asked(rule.check), Finding)
 
     def thresholds(self, rule: Rule) -> dict[str, float]:
         """The rule's thresholds in force, by name."""

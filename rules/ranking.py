@@ -44,12 +44,16 @@ def rank(findings: Iterable[Finding], measures: Measures) -> list[Finding]:
         return 1 if maybe and slow and seconds[id(finding)] <= most else 0
 
     def key(finding: Finding) -> tuple[bool, int, float, bool, int, str]:
-        quality_first = finding.quality and finding.confidence is Confidence.CERTAIN
         sureness = _SURENESS[finding.confidence]
         place = (not finding.fault, sureness, finding.rule)
-        return (not quality_first, waits(finding), -seconds[id(finding)], *place)
+        return (not quality_first(finding), waits(finding), -seconds[id(finding)], *place)
 
     return _one_value_per_knob(_causes_first(sorted(findings, key=key)))
+
+
+def quality_first(finding: Finding) -> bool:
+    """A certain fault of the answers themselves: it goes before any saving."""
+    return finding.quality and finding.confidence is Confidence.CERTAIN
 
 
 def _sure_fault(finding: Finding) -> bool:
@@ -57,11 +61,12 @@ def _sure_fault(finding: Finding) -> bool:
 
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:
-    """Each cause right before the first of the findings that it explains, if not before it already."""
+    """Each fault right before the first of the findings that it explains, if not before it already."""
     ordered = list(findings)
     for cause in findings:
         at = ordered.index(cause)
-        effects = [place for place, f in enumerate(ordered[:at]) if f.rule in cause.explains]
+        explained = cause.explains if cause.fault else ()
+        effects = [place for place, f in enumerate(ordered[:at]) if f.rule in explained]
         if effects:
             ordered.insert(effects[0], ordered.pop(at))
     return ordered

@@ -113,12 +113,16 @@ class Room:
 
     @cached_property
     def kv_vram_bytes(self) -> float:
-        """KV cache in the GPU's memory: by buffer sizes, else that of the layers there."""
+        """KV cache in the GPU's memory: by buffer sizes, else that of the layers there.
+
+        All of it where the log does not say how many layers are there.
+        """
         s = self._setup
         if s.kv_cpu_bytes is not None:
             return float(max(self.kv_bytes - s.kv_cpu_bytes, 0))
-        share = (s.layers_offloaded or 0) / s.layers_offloadable if s.layers_offloadable else 1.0
-        return self.kv_bytes * min(share, 1.0)
+        if s.layers_offloaded is None or not s.layers_offloadable:
+            return float(self.kv_bytes)
+        return self.kv_bytes * min(s.layers_offloaded / s.layers_offloadable, 1.0)
 
     @cached_property
     def kv_in_main_memory(self) -> bool:

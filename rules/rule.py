@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rules.measures import Measures
     from rules.remedies import Fix
     from rules.savings import Change
 
@@ -144,6 +145,13 @@ class Threshold:
     meaning: str
 
 
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The rule's code failed; that is the rule's fault and not the log's."""
+
+    error: Exception
+
+
 Answer: TypeAlias = Finding | NotApplicable | CannotTell
 
 
@@ -198,7 +206,13 @@ class Rule:
         fault: bool | None = None,
         verify: str | None = None,
     ) -> Finding:
-        """A `Finding` of this rule."""
+        """A `Finding` of this rule.
+
+        Raises:
+            ValueError: there is no evidence.
+        """
+        if not evidence:
+            raise ValueError(f"{self.id}: no finding without evidence")
         return Finding(
             rule=self.id,
             phase=self.phase,
@@ -217,3 +231,12 @@ class Rule:
             explains=self.explains,
             change=change,
         )
+
+
+class RuleModule(Protocol):
+    """A rule's module, as `Measures.finds` takes it."""
+
+    RULE: Rule
+
+    def check(self, m: Measures, /) -> Answer:
+        """The rule's question."""

@@ -36,6 +36,9 @@ FOLLOWED = 0.9
 """Spread of the steps without the answers, over that of the steps themselves: 0.2 to 0.9 in conversations,
 above 1 where answers have nothing to do with the steps."""
 
+REUSABLE = 0.95
+"""Of what the slot holds: templates and stripped reasoning change the tail of the last turn a little."""
+
 TOP_TOKENS = 100
 """Prompts that part this early differ in the first lines of their instructions."""
 

@@ -69,7 +69,7 @@ def _steps(_m: Measures, rows: pl.DataFrame, times_slower: float) -> Stall | str
         lost_ms=float((slow["span_ms"] - clear_ms).sum()),
         busy_ms=float(rows["span_ms"].sum()),
         prefill_tok_s=1000 * float(slow["prefill_tokens"].sum()) / reading_ms if reading_ms else None,
-        step_tokens=_largest(slow["prefill_tokens"]),
+        step_tokens=largest(slow["prefill_tokens"]),
     )
 
 
@@ -101,7 +101,7 @@ def _windows(_m: Measures, rows: pl.DataFrame, times_slower: float) -> Stall | s
         stalled.select(rows.columns),
         clear=one,
         slow=median(stalled.select("decode_tok_s")) or one,
-        lost_ms=float(lost.sum()) if lost.count() else None,
+        lost_ms=_all_of(lost),
         busy_ms=float(rows.filter(~pl.col("phase").is_in(["idle", "unknown"]))["span_ms"].sum()),
         prefill_tok_s=1000 * tokens / reading_ms if reading_ms and tokens else None,
     )
@@ -123,13 +123,19 @@ def _batches(m: Measures, rows: pl.DataFrame, times_slower: float) -> Stall | st
         slow.select(rows.columns),
         clear=one,
         slow=median(slow.select("each")) or one,
-        lost_ms=float(lost.sum()) if lost.len() and not lost.null_count() else None,
+        lost_ms=_all_of(lost),
         busy_ms=float(rated["span_ms"].sum()),
         prefill_tok_s=median(prompts.select("prefill_tok_s")),
-        step_tokens=_largest(prompts["prefill_tokens"]),
+        step_tokens=largest(prompts["prefill_tokens"]),
     )
 
 
-def _largest(tokens: pl.Series) -> int | None:
-    value = tokens.max()
-    return int(value) if isinstance(value, int | float) else None
+def _all_of(lost_ms: pl.Series) -> float | None:
+    """Their sum; ``None`` where one is unknown, or nothing is there."""
+    return float(lost_ms.sum()) if lost_ms.len() and not lost_ms.null_count() else None
+
+
+def largest(values: pl.Series) -> int | None:
+    """The largest of whole numbers; ``None`` of nothing."""
+    value = values.max()
+    return value if isinstance(value, int) else None

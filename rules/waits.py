@@ -12,7 +12,7 @@ from rules.measures import median
 from rules.memory import kv_oom_risk
 from rules.queue import concurrency_over_saturated, kv_pool_full_preempt, prefill_stalls_decode
 from rules.remedies import fix
-from rules.stalls import of_intervals
+from rules.stalls import largest, of_intervals
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -78,7 +78,7 @@ def holdup(m: Measures, waiting: pl.DataFrame) -> Holdup:
         waiting: the intervals in which requests waited; empty where only requests tell.
     """
     kv_usage = median(waiting.select("kv_usage"))
-    if (kv_usage is not None and kv_usage >= KV_FULL) or m.finds(kv_pool_full_preempt.check):
+    if (kv_usage is not None and kv_usage >= KV_FULL) or m.finds(kv_pool_full_preempt):
         return _kv_full(m)
     running = largest(waiting["running"]) or m.concurrency
     cap = _cap(m, running)
@@ -112,7 +112,7 @@ def more_slots(m: Measures, cap: int | None, more: int | None = None) -> Fix:
 
     Another machine where more give no more, or where the memory that each takes is not there.
     """
-    if m.decoding.split or m.finds(kv_oom_risk.check) or m.finds(concurrency_over_saturated.check):
+    if m.decoding.split or m.finds(kv_oom_risk) or m.finds(concurrency_over_saturated):
         return m.fix("more-replicas")
     return m.fix("more-slots", slots=more or 2 * cap) if cap else fix("more-slots", None, slots="more")
 
@@ -129,7 +129,7 @@ def _step_or_cap(m: Measures) -> Holdup:
     """No cap that the log names is reached, and the KV cache has room or is not told."""
     step = m.setup.chunk_tokens
     tokens = min(2 * (step or LARGEST_STEP), LARGEST_STEP)
-    admit = tokens != step and not m.finds(prefill_stalls_decode.check)
+    admit = tokens != step and not m.finds(prefill_stalls_decode)
     limits = "a limit that the log does not name"
     if step is not None:
         limits = f"the {step:,} tokens of a step, or {limits}"
@@ -157,15 +157,9 @@ def drains(rows: pl.DataFrame) -> bool:
     )
 
 
-def largest(values: pl.Series) -> int | None:
-    """The largest of whole numbers; ``None`` of nothing."""
-    value = values.max()
-    return value if isinstance(value, int) else None
-
-
 def while_stalled(m: Measures, waiting: pl.DataFrame) -> bool:
     """Whether requests mostly wait where answers stand still, which is `prefill-stalls-decode`'s matter."""
-    if not m.finds(prefill_stalls_decode.check):
+    if not m.finds(prefill_stalls_decode):
         return False
     stall = of_intervals(m, m.thresholds(prefill_stalls_decode.RULE)["times_slower"])
     if isinstance(stall, str):

@@ -137,7 +137,9 @@ def _changes(found: Estimate) -> list[tuple[str, ...]]:
     if len(rows) == 1:
         return []
     header = ("", "decode", "first token", "in all", "memory", "fits")
-    return [header, *((name, *_cells(one)) for name, one in rows)]
+    table = [header, *((name, *_cells(one)) for name, one in rows)]
+    told = [column for column in zip(*table, strict=True) if set(column[1:]) != {"?"}]
+    return list(zip(*told, strict=True))
 
 
 def _cells(one: Estimate) -> tuple[str, ...]:

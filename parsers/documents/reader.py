@@ -56,7 +56,7 @@ class DocumentReader:
         self._document = document
         self._out: list[Row] = []
         self._setups: list[Setup] = []
-        self._process = Process(source, self.counts, self._out, self._setups, 0)
+        self._process = Process(source, self.counts, self._out, self._setups)
         self._decoder = json.JSONDecoder(object_pairs_hook=self._object, parse_constant=lambda _: None)
         self._kept = bytearray()
         self._newlines, self._torn = 0, False

@@ -74,7 +74,7 @@ class AphroditeReader(Reader):
             return
         (piece, first, time), self._piece = self._piece, None
         numbers = _NUMBERS.match(piece + b" " + m["numbers"].strip())
-        if numbers is None or at.number != first.number + 1:
+        if numbers is None or at.own_number != first.own_number + 1:
             self.process.counts.incomplete_requests += 1
             return
         self._emit(numbers, first, at, time)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from parsers.formats.possible import LARGEST, NUMBERS, NUMBERS_OF, is_possible
+from parsers.formats.possible import is_possible, leave_out_impossible
 from parsers.records import Aggregate, Event, Interval, Request
 from parsers.setup import Setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from parsers.documents.base import Document
     from parsers.records import Row
@@ -85,12 +85,15 @@ class At(NamedTuple):
         offset: byte offset of the line in the source.
         time: the carrier's clock, UTC, or ``None``.
         body: the unwrapped line.
+        own_number: its number among the lines of its container, which says what stands next to what; the
+            same as ``number`` where the line names no container.
     """
 
     number: int
     offset: int
     time: datetime | None
     body: bytes
+    own_number: int
 
 
 @dataclass(slots=True)
@@ -105,6 +108,12 @@ class Counts:
     aborted_requests: int = 0
     failed_requests: int = 0
     impossible_values: int = 0
+    repeated_requests: int = 0
+
+    def add(self, more: Counts) -> None:
+        """Take in what another process counted."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(more, name))
 
 
 _START_FACTS = {"devices", "engine_version", "os"}
@@ -124,12 +133,16 @@ class Process:
         host_has_clock: it hosts them with llama.cpp's own clock, which others switch off.
         on_request: a hook that takes requests before they leave; it emits them itself, maybe later.
         on_event: the same for events.
+        year: the year of clocks that print none, where it is known.
+        latest: when the source was last written.
         clocked: its lines have a clock of its own, so that like ones without it are quotes.
+        partners: engines that may log in it side by side, about the same model.
     """
 
-    def __init__(self, source: str, counts: Counts, out: list[Row], setups: list[Setup], year: int) -> None:
+    def __init__(self, source: str, counts: Counts, out: list[Row], setups: list[Setup]) -> None:
         self.source = source
-        self.year = year
+        self.year: int | None = None
+        self.latest = datetime.now(UTC)
         self.counts = counts
         self.host: str | None = None
         self.hosted: frozenset[str] = frozenset()
@@ -139,6 +152,7 @@ class Process:
         self.on_event: Callable[[Event], None] | None = None
         self.readers: list[Reader] = []
         self.clocked = False
+        self.partners: frozenset[str] = frozenset()
         self._out = out
         self._setups = setups
         self.setup = self._new_setup(1)
@@ -149,6 +163,7 @@ class Process:
         setup = Setup(source=self.source, line=number)
         self._setups.append(setup)
         self.run = len(self._setups) - 1
+        self._strangers: dict[str, int] = {}
         return setup
 
     def learn(self, at: At, **facts: object) -> None:
@@ -193,6 +208,12 @@ class Process:
                 reader.close()
             self._unhost()
 
+    def leave_host(self, at: At) -> None:
+        """This line is of a program that no host runs: what was logged around others is over."""
+        if self.on_request is not None:
+            self.restart(at)
+            self._unhost()
+
     def _unhost(self) -> None:
         self.host = self.on_request = self.on_event = None
         self.host_has_clock = False
@@ -218,18 +239,14 @@ class Process:
     def release(self, row: Row) -> None:
         """Let a row out of the process."""
         self._served = True
-        for value in NUMBERS_OF[type(row)](row):
-            if value is not None and not -LARGEST <= value <= LARGEST:
-                self._leave_out_impossible(row)
-                break
+        self.counts.impossible_values += leave_out_impossible(row)
         row.source = self.source
         row.engine = self.name_of(row.engine)
-        if self.setup.engine is None:
-            self.setup.engine = row.engine
+        setup = self._setup_of(row)
         self._tell_announced(row.engine)
         if isinstance(row, Request):
             self.counts.requests += 1
-            row.model = row.model or self.setup.model
+            row.model = row.model or setup.model
         elif isinstance(row, Interval):
             self.counts.intervals += 1
         elif isinstance(row, Aggregate):
@@ -237,6 +254,19 @@ class Process:
         else:
             self.counts.events += 1
         self._out.append(row)
+
+    def _setup_of(self, row: Row) -> Setup:
+        """The setup that a row is about: one of another engine shares no facts with the process's own."""
+        if self.setup.engine is None:
+            self.setup.engine = row.engine
+        named = {row.engine, self.setup.engine}
+        if len(named) == 1 or self.setup.is_empty or named <= self.partners:
+            return self.setup
+        if row.engine not in self._strangers:
+            self._strangers[row.engine] = len(self._setups)
+            self._setups.append(Setup(source=self.source, line=row.line, engine=row.engine))
+        row.run = self._strangers[row.engine]
+        return self._setups[row.run]
 
     def announce(self, at: At, kind: str, detail: str) -> None:
         """Emit an event as soon as it is known which engine this is: its header doesn't say."""
@@ -255,12 +285,6 @@ class Process:
         self._out += self._announced
         self._announced.clear()
 
-    def _leave_out_impossible(self, row: Row) -> None:
-        for name in NUMBERS[type(row)]:
-            if not is_possible(getattr(row, name)):
-                setattr(row, name, None)
-                self.counts.impossible_values += 1
-
     def event(self, engine: str, at: At, kind: str, detail: str | None = None, **more: object) -> None:
         """Emit an event that this line tells of."""
         row = Event(line=at.number, engine=engine, time=at.time, kind=kind, detail=detail)
@@ -270,7 +294,10 @@ class Process:
 
 
 class Reader:
-    """Joins a format's lines to rows. One method for each `Line.name`, called with match and place."""
+    """Joins a format's lines to rows. One method for each `Line.name`, called with match and place.
+
+    A method that returns ``False`` says that the line is not its engine's after all: others may take it.
+    """
 
     engine: ClassVar[str] = ""
 

@@ -41,10 +41,12 @@ class CortexReader(Reader):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self._open: Request | None = None
+        self._last_number = 0
 
     def prompt(self, m: re.Match[bytes], at: At) -> None:
         """``PrintTimings: prompt eval time = 1212.41ms / 23 tokens (...)``."""
         self._drop()
+        self._last_number = at.own_number
         row = self._open = Request(engine=_ENGINE, line=at.number, first_line=at.number, offset=at.offset)
         row.prefill_tokens, row.prefill_ms = int(m["tokens"]) or None, number(m["ms"])
         row.prefill_ms = row.prefill_ms if row.prefill_tokens else None
@@ -52,7 +54,7 @@ class CortexReader(Reader):
     def answer(self, m: re.Match[bytes], at: At) -> None:
         """``PrintTimings:        eval time = 3194.22 ms / 78 runs   (...)``."""
         row = self._open
-        if row is None or row.output_tokens is not None or at.number - row.line > _NEXT_LINES:
+        if row is None or row.output_tokens is not None or at.own_number - self._last_number > _NEXT_LINES:
             self._drop()
             return
         row.line, row.output_tokens, row.decode_ms = at.number, int(m["tokens"]), number(m["ms"])

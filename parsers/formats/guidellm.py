@@ -44,7 +44,7 @@ class CsvReader(Reader):
 
     def groups(self, m: re.Match[bytes], at: At) -> None:
         """``Run Info,Run Info,...``: the first row."""
-        self._headers, self._last_number = [_cells(m[0])], at.number
+        self._headers, self._last_number = [_cells(m[0])], at.own_number
 
     def names(self, m: re.Match[bytes], at: At) -> None:
         """``Run ID,Run Index,...``: the second row."""
@@ -55,9 +55,9 @@ class CsvReader(Reader):
         self._header(m, at)
 
     def _header(self, m: re.Match[bytes], at: At) -> None:
-        if self._headers and at.number == self._last_number + 1:
+        if self._headers and at.own_number == self._last_number + 1:
             self._headers.append(_cells(m[0]))
-            self._last_number = at.number
+            self._last_number = at.own_number
 
     def benchmark(self, m: re.Match[bytes], at: At) -> None:
         """A row of values."""

@@ -92,7 +92,7 @@ class Adjacent(Join[V]):
 
     def take(self, piece: Piece[V]) -> Gathered[V] | None:
         """Lines without a head before them are nobody's."""
-        if self._open and piece.at.number - self._open.last.number > 1 + _MOST_BETWEEN:
+        if self._open and piece.at.own_number - self._open.last.own_number > 1 + _MOST_BETWEEN:
             self.close()
         if piece.name == self._begin:
             self.close()

@@ -24,7 +24,7 @@ container's own object is not tried.
 LONGEST_MS = 86_400_000.0 * 7
 """A request takes no week: a larger number is a time of day, or counts from the machine's start."""
 
-NOWHERE = At(0, 0, None, b"")
+NOWHERE = At(0, 0, None, b"", 0)
 """The place of a document's row, which its reader fills in."""
 
 _REMEMBERED = 1024

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from parsers.documents.base import Document
@@ -25,7 +26,6 @@ from parsers.formats.json_values import count, text
 from parsers.records import Request
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
     from datetime import datetime
 
@@ -34,6 +34,9 @@ _KINDS = {"embedding": "embedding", "rerank": "rerank"}
 _GENERATIONS = {"completion", "text_completion", "anthropic_messages", "responses", "generate_content"}
 _NUMBERS = ("prompt_tokens", "completion_tokens")
 
+_LARGEST = 1 << 22
+csv.field_size_limit(max(csv.field_size_limit(), _LARGEST))  # long prompts make long fields
+_BEGINNING = re.compile(rb'(?:"[\w.:+ -]+"|[\w.:+-]+(?: [\d:.+-]+)?),')
 _CSV_ROW = rb'(?P<values>"?[\w.:+-]+(?: [\d:.+-]+)?"?,.*)$'
 LINES = (
     line("body", b'"completionStartTime"', BODY, b'"call_type"'),
@@ -43,6 +46,7 @@ LINES = (
     line("values", b"anthropic_messages", _CSV_ROW),
     line("values", b"responses", _CSV_ROW),
     line("values", b"embedding", _CSV_ROW),
+    line("more", b'"', rb"(?P<values>(?s:.*))$"),
 )
 
 
@@ -54,40 +58,77 @@ class LitellmReader(Reader):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self._names: list[str] = []
+        self._begun: At | None = None
+        self._pieces: list[bytes] = []
+        self._quotes = self._size = 0
         self._told: dict[str, None] = {}
 
     def body(self, m: re.Match[bytes], at: At) -> None:
         """``{"request_id":"chatcmpl-...","call_type":"acompletion",...,"completionStartTime":"..."}``."""
         for record in records(m["body"]):
             for call in _calls(record):
-                self._call(call, at)
+                self._call(call, at, at)
 
     def head(self, m: re.Match[bytes], _at: At) -> None:
         """``request_id,call_type,...,startTime,endTime,completionStartTime,...``: the columns."""
+        self.close()
         self._names = m["names"].decode().replace('"', "").split(",")
 
-    def values(self, m: re.Match[bytes], at: At) -> None:
-        """A line of CSV; one with too few values was cut, or holds text that was broken over lines."""
+    def values(self, m: re.Match[bytes], at: At) -> bool | None:
+        """A line of CSV, or a piece of a record: one goes on over lines while its quotes don't balance.
+
+        Lines inside that hold neither a quote nor a kind of call are not seen; they are text.
+        """
         if not self._names:
-            return
-        values = next(csv.reader([m["values"].decode("utf-8", "replace")]), [])
+            return False
+        first, self._begun = self._begun or at, None
+        self._quotes += m["values"].count(b'"')
+        self._size += len(m["values"])
+        if self._size <= _LARGEST:
+            self._pieces.append(m["values"])
+        if self._quotes % 2:
+            self._begun = first
+            return None
+        self._record(b"\n".join(self._pieces) if self._size <= _LARGEST else b"", first, at)
+        self._forget()
+        return None
+
+    def more(self, m: re.Match[bytes], at: At) -> bool | None:
+        """A line with quotes: it goes on with a record, or begins one that goes on."""
+        begins = m["values"].count(b'"') % 2 and _BEGINNING.match(at.body)
+        return self.values(m, at) if self._begun or begins else False
+
+    def _forget(self) -> None:
+        self._begun, self._pieces = None, []
+        self._quotes = self._size = 0
+
+    def close(self) -> None:
+        """The source or the process ends; a record that is still open was cut."""
+        self.process.counts.incomplete_requests += self._begun is not None
+        self._forget()
+
+    def _record(self, joined: bytes, first: At, at: At) -> None:
+        """A record with too few values was cut."""
+        try:
+            values = next(csv.reader([joined.decode("utf-8", "replace")]), [])
+        except csv.Error:
+            values = []
         if len(values) != len(self._names):
             self.process.counts.incomplete_requests += 1
             return
         call: dict[str, Any] = dict(zip(self._names, values, strict=True))
         for name in _NUMBERS:
             call[name] = int(call[name]) if str(call.get(name, "")).isdigit() else None
-        self._call(call, at)
+        self._call(call, first, at)
 
-    def _call(self, call: dict[str, Any], at: At) -> None:
+    def _call(self, call: dict[str, Any], first: At, at: At) -> None:
         name = _name(call)
         if name in self._told:
             return
         if name is not None:
             remember(self._told, name, None)
         for row in _rows(call, self.process.counts):
-            row.line = row.first_line = at.number
-            row.offset = at.offset
+            row.line, row.first_line, row.offset = at.number, first.number, first.offset
             self.process.emit(row)
 
 
@@ -129,6 +170,7 @@ def _time(row: Request, start: datetime | None, first: datetime | None, end: dat
         return True
     total_ms = (end - start).total_seconds() * 1000
     if not is_span(total_ms):
+        row.started_at = row.finished_at = None
         return False
     row.total_ms = round(total_ms, 3)
     if first is not None and start < first < end and row.kind == "generation":

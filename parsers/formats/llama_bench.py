@@ -75,19 +75,24 @@ class BenchReader(Reader):
 
     # --- the layouts
 
-    def table(self, m: re.Match[bytes], at: At) -> None:
-        """``| model | size | params | backend | threads | test | t/s |``: columns vary with the options."""
-        self._columns = _cells(at.body)
+    def table(self, m: re.Match[bytes], at: At) -> bool | None:
+        """``| model | size | params | backend | threads | test | t/s |``: columns vary with the options.
 
-    def table_row(self, m: re.Match[bytes], at: At) -> None:
+        The backend is always among them, so a table without one is another program's.
+        """
+        columns = _cells(at.body)
+        self._columns = columns if "backend" in columns else []
+        return None if self._columns else False
+
+    def table_row(self, m: re.Match[bytes], at: At) -> bool | None:
         """``| llama 8B Q4_K - Medium | 4.58 GiB | 8.03 B | CUDA | 99 | pp512 | 4093.50 ± 14.57 |``."""
         cells = _cells(at.body)
         if len(cells) != len(self._columns):
-            return
+            return False
         found = {_COLUMNS.get(name, name): cell for name, cell in zip(self._columns, cells, strict=True)}
         test = _TEST.fullmatch(found["test"])
         if test is None:
-            return
+            return False
         rate, spread = (float(part) for part in found["t/s"].split(" ± "))
         prompt, output, depth = (int(test[name] or 0) for name in ("prompt", "output", "depth"))
         parameters = _PARAMETERS.fullmatch(found.get("params", ""))
@@ -97,6 +102,7 @@ class BenchReader(Reader):
             "parameters": parameters and round(float(parameters["number"]) * _SCALE[parameters["unit"]]),
         }
         self._tell(at, (prompt, output, depth), _ms_at_rate(prompt + output, rate, spread), facts)
+        return None
 
     def build(self, m: re.Match[bytes], at: At) -> None:
         """``build: 27f2c14 (9090)`` under a table."""

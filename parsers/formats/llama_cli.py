@@ -55,6 +55,7 @@ class CliReader(BlockReader):
 
     def generate(self, m: re.Match[bytes], at: At) -> None:
         """``generate: n_ctx = 4096, n_batch = 2048, n_predict = 128, n_keep = 0``: a run begins."""
+        self.process.leave_host(at)
         self.noted(m, at)
         self.flush()
         self._drop_run()

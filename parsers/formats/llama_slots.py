@@ -30,18 +30,19 @@ class SlotsReader(Reader):
 
     engine = _ENGINE
 
-    def slots(self, m: re.Match[bytes], at: At) -> None:
+    def slots(self, m: re.Match[bytes], at: At) -> bool:
         """``[{"id":0,"n_ctx":4096,"is_processing":true,"id_task":7,"next_token":{...}}, ...]``."""
         try:
             slots = json.loads(m["body"])
         except (ValueError, RecursionError):
-            return
+            return False
         works = [_works(slot) for slot in slots[:_MOST_SLOTS] if isinstance(slot, dict)]
         if len(works) != len(slots) or None in works:
-            return
+            return False
         contexts = {count(slot, "n_ctx") for slot in slots}
         self.process.learn(at, slots=len(slots), context=contexts.pop() if len(contexts) == 1 else None)
         self.process.emit(Interval(line=at.number, engine=_ENGINE, time=at.time, running=works.count(True)))
+        return True
 
 
 def _works(slot: dict[str, Any]) -> bool | None:

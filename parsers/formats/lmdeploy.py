@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import Format, Process, Reader, line, number, text
+from parsers.formats.clocks import elapsed_ms
 from parsers.formats.vllm.stats import phase, share
 from parsers.records import Interval, Request
 
@@ -121,7 +122,6 @@ class LmdeployReader(Reader):
             self.process.event(_ENGINE, at, "aborted", "aborted before it was done", request_id=name)
             return
         done = _time(m["time"])
-        total_ms = (done - accepted).total_seconds() * 1000 if done and accepted else None
         self.process.emit(
             Request(
                 line=at.number,
@@ -131,7 +131,7 @@ class LmdeployReader(Reader):
                 finished_at=at.time or done,
                 prompt_tokens=int(m["prompt"]),
                 output_tokens=int(m["output"]),
-                total_ms=round(total_ms, 3) if total_ms is not None and total_ms >= 0 else None,
+                total_ms=elapsed_ms(accepted, done),
                 finish_reason=reason,
                 first_line=first.number,
                 offset=first.offset,

@@ -34,19 +34,21 @@ class UsageReader(Reader):
 
     engine = _ENGINE
 
-    def body(self, m: re.Match[bytes], at: At) -> None:
+    def body(self, m: re.Match[bytes], at: At) -> bool:
         """``{"id":"...","usage":{"prompt_tokens":30,"timing_prompt_processing":120.5,...}}``."""
         answer = json_object(m["body"])
         usage = answer.get("usage") if answer else None
         if answer is None or not isinstance(usage, dict):
-            return
+            return False
         prefill_ms, decode_ms = (_ms(usage, f"timing_{phase}") for phase in _PHASES)
         output = count(usage, "completion_tokens")
-        if prefill_ms is None or decode_ms is None or output is None or _goes_on(answer):
-            return
+        if prefill_ms is None or decode_ms is None or output is None:
+            return False
+        if _goes_on(answer):
+            return True
         if prefill_ms < 0 or decode_ms < 0:
             self.process.counts.impossible_values += 1
-            return
+            return True
         row = Request(line=at.number, engine=_ENGINE, first_line=at.number, offset=at.offset)
         row.request_id, row.model = text(answer, "id"), text(answer, "model")
         row.started_at = _moment(answer)
@@ -55,6 +57,7 @@ class UsageReader(Reader):
         row.decode_ms, row.decode_steps = decode_ms, max(output - 1, 0)
         row.total_ms = round(prefill_ms + decode_ms, 3)
         self.process.emit(row)
+        return True
 
 
 def _goes_on(answer: dict[str, Any]) -> bool:

@@ -69,7 +69,7 @@ class TableReader(Reader):
 
     def metric(self, m: re.Match[bytes], at: At) -> None:
         """``Time to First Token (ms),64.51,...`` or the same between bars."""
-        if self._first is None or at.number - self._first.number > _MOST_LINES:
+        if self._first is None or at.own_number - self._first.own_number > _MOST_LINES:
             return
         title, *cells = _cells(m[0])
         named = _NAME.fullmatch(title)
@@ -81,7 +81,8 @@ class TableReader(Reader):
 
     def close(self) -> None:
         """Emit the table, if it tells of times."""
-        if self._first is not None and {"request latency", "time to first token"} & self._stats.keys():
+        times = [self._ms(name, "avg") for name in ("request latency", "time to first token")]
+        if self._first is not None and times != [None, None]:
             self.process.emit(self._row(self._first))
             self.process.counts.failed_requests += whole(self._stats, "error request count", "avg") or 0
         self._drop()
@@ -143,7 +144,7 @@ AIPERF = Format(
     title="AIPerf (profile_export.jsonl, summaries, printed table)",
     versions="0.1 and newer",
     grain="request",
-    identify=(b"NVIDIA AIPerf | ", b"Metric,avg,min,max,p1,"),
+    identify=(b"NVIDIA AIPerf | ", b"Metric,avg,min,max,p1,p5,"),
     lines=LINES,
     reader=AiperfTable,
     splits=_SPLITS,

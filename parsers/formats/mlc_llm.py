@@ -40,15 +40,18 @@ class MlcReader(Reader):
         super().__init__(process)
         self._told: dict[str, None] = {}
 
-    def body(self, m: re.Match[bytes], at: At) -> None:
+    def body(self, m: re.Match[bytes], at: At) -> bool:
         """``{"id":"chatcmpl-...","usage":{...,"extra":{...,"ttft_s":0.41,...}}}``."""
+        found = False
         for body in records(m["body"]):
             row = self._row(body, at)
+            found = found or row is not None
             if row is None or row.request_id in self._told:
                 continue
             if row.request_id is not None:
                 remember(self._told, row.request_id, None)
             self.process.emit(row)
+        return found
 
     def _row(self, body: dict[str, Any], at: At) -> Request | None:
         extra = part(body, "usage", "extra")

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import At, Format, Process, Reader, line, number
-from parsers.formats.clocks import STAMP, wall_clock
+from parsers.formats.clocks import STAMP, elapsed_ms, wall_clock
 from parsers.formats.rates import time_ms
 from parsers.records import Request
 
@@ -83,7 +83,7 @@ class MlxReader(Reader):
 
     def rule(self, m: re.Match[bytes], at: At) -> None:
         """``==========`` stands before the answer and after it."""
-        self._ruled, self._rule_line = True, at.number
+        self._ruled, self._rule_line = True, at.own_number
 
     def noted(self, m: re.Match[bytes], at: At) -> None:
         """``Prompt: 123.456 tokens-per-sec``: rates without counts say who logged, no more."""
@@ -92,7 +92,7 @@ class MlxReader(Reader):
     def prompt(self, m: re.Match[bytes], at: At) -> None:
         """``Prompt: 1929 tokens, 767.674 tokens-per-sec``; without a rule before it, it may be quoted."""
         self._prompt = None
-        if self._rule_line == at.number - 1:
+        if self._rule_line == at.own_number - 1:
             self._loose = None
         elif self._ruled and not m["batch"]:
             return
@@ -105,7 +105,7 @@ class MlxReader(Reader):
     def answer(self, m: re.Match[bytes], at: At) -> None:
         """``Generation: 256 tokens, 41.312 tokens-per-sec``."""
         opened, self._prompt = self._prompt, None
-        if opened is None or opened[1].number != at.number - 1:
+        if opened is None or opened[1].own_number != at.own_number - 1:
             return
         row, tokens = opened[0], int(m["tokens"])
         row.line, row.finished_at, row.output_tokens = at.number, at.time, tokens
@@ -188,9 +188,9 @@ class MlxReader(Reader):
         row = Request(line=at.number, engine=_ENGINE, first_line=first.number, offset=first.offset)
         row.prefill_tokens = tokens
         began = None if self._taken is None or self._crowded else self._taken[1]
-        if began is not None and now is not None and now >= began:
+        if (elapsed := elapsed_ms(began, now)) is not None:
             row.started_at = began
-            row.prefill_ms = round((now - began).total_seconds() * 1000, 3) or None
+            row.prefill_ms = elapsed or None
             row.ttft_ms, row.ttft_from = row.prefill_ms, "slot" if row.prefill_ms else None
         self.process.emit(row)
         del self._reading[tokens]

@@ -72,6 +72,9 @@ class DebugReader(Reader):
         if done == 0 and row is not None and (row.ttft_ms is not None or row.prompt_tokens is None):
             self._drop()
         row = self._row(at)
+        if row.prefill_tokens not in (None, tokens):
+            row.prompt_tokens = row.cached_tokens = None
+            self.process.counts.impossible_values += 1
         row.prefill_tokens = tokens
         if done == tokens:
             row.ttft_ms = time_ms(tokens, number(m["rate"]), _STEP)

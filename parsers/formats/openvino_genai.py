@@ -70,6 +70,7 @@ class GenaiReader(Reader):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self._row: Request | None = None
+        self._last_number = 0
         self._run: tuple[bytes, bytes | None] | None = None
         self._tpot_ms: float | None = None
 
@@ -80,7 +81,7 @@ class GenaiReader(Reader):
         )
         for name, value in known.items():
             setattr(row, name, value)
-        self._row = row
+        self._row, self._last_number = row, at.own_number
         return row
 
     # --- benchmark_genai
@@ -104,7 +105,7 @@ class GenaiReader(Reader):
         row, value = self._near(at), number(m["mean"])
         if row is None:
             return
-        row.line = at.number
+        row.line, self._last_number = at.number, at.own_number
         known = None if value is None or value < 0 else value
         if m["what"] == b"TTFT":
             row.ttft_ms, row.ttft_from = known, "arrival" if known is not None else None
@@ -117,7 +118,7 @@ class GenaiReader(Reader):
 
     def _near(self, at: At) -> Request | None:
         """The open block, if this line can belong to it."""
-        if self._row is None or self._run is not None or at.number - self._row.line > _NEXT_LINES:
+        if self._row is None or self._run is not None or at.own_number - self._last_number > _NEXT_LINES:
             return None
         return self._row
 

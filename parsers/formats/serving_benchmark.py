@@ -100,7 +100,7 @@ class BlockReader(Reader):
         self._drop()
 
     def _goes_on(self, at: At) -> bool:
-        if self._first is not None and at.number - self._first.number > _MOST_LINES:
+        if self._first is not None and at.own_number - self._first.own_number > _MOST_LINES:
             self.close()
         return self._first is not None
 

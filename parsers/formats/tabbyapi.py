@@ -8,7 +8,9 @@ was rounded to nothing.
 
 Rich writes the console's records and breaks them at the terminal's width, 80 columns where there is none,
 so pieces are joined until the record is whole. With `log_prompt` the prompt is logged like any other
-record; one that quotes the log names requests that are not open.
+record; one that quotes the log names requests that are not open. Before 2024-03 records had no head.
+
+Read: tabbyAPI 6b9af58 (2023-11), 083df7d, 2ebefe8, 06ff47e, ce5e2ec (2024-05) and main.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ _HEAD = (
 )
 _WORD = (
     rb"(?:tokens,?\)?|generated|in|seconds|\(?Queue:|s,|Process:|cached|and|new|at|T/s,?\)?|Generate:|Draft:"
-    rb"|[Cc]ontext:?|/|accepted|<--|Not|accurate|\(truncated\)|\(?Indeterminate|[^\s:|]+\):|\(?[\d.]+%?\)*)"
+    rb"|[Cc]ontext:?|/|accepted|<--|Not|accurate|\(truncated\)|\(?Indeterminate|[^\s:|=]+\):|\(?[\d.]+%?\)*)"
 )
 _RATE = rb"(?:[\d.]+|Indeterminate)"
 _RECORD = re.compile(
     rb"(?: \(ID: (?P<id>\S+)\))?: (?P<output>\d+) tokens generated in (?P<total>[\d.]+) seconds \("
     rb"(?:Queue: (?P<queue>[\d.]+) s, "
-    rb"Process: (?:(?P<cached>\d+) cached tokens and (?P<new>\d+) new tokens at )?"
+    rb"Process: (?:(?:(?P<cached>\d+) cached tokens and )?(?P<new>\d+) (?:new )?tokens at )?"
     rb"(?P<prompt_rate>" + _RATE + rb") T/s, "
     rb"Generate: (?P<answer_rate>" + _RATE + rb") T/s|" + _RATE + rb" T/s)"
     rb"(?:, [Cc]ontext:? (?P<context>\d+) tokens)?"
@@ -59,6 +61,13 @@ LINES = (
         b"request",
     ),
     line("metrics", b"Metrics", _HEAD + rb"Metrics(?P<rest>(?: \(ID:|:).*|) *$"),
+    line(
+        "bare",
+        b"tokens",
+        rb"(?:Response|Metrics)(?P<rest>: \d+ tokens generated in [\d.]+ seconds "
+        rb"\((?:[\d.]+|Indeterminate) T/s[^()]*\)(?: <-- .*)?) *$",
+        b" tokens generated in ",
+    ),
     *(
         line("more", needle, rb"(?P<rest>" + _WORD + rb"(?: " + _WORD + rb")*) *$")
         for needle in (b"tokens", b"T/s", b"Queue: ", b"seconds", b"%)", b"(truncated)")
@@ -74,7 +83,7 @@ class TabbyReader(Reader):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self._open: dict[str, tuple[At, datetime | None]] = {}
-        self._named = self._unnamed = False
+        self._named = self._unnamed = self._headed = False
         self._drop()
 
     def _drop(self) -> None:
@@ -91,6 +100,7 @@ class TabbyReader(Reader):
 
         In a narrow terminal its name stands in the next line, out of reach.
         """
+        self._headed = True
         self.flush()
         if name := text(m["id"]):
             self._named = True
@@ -100,21 +110,33 @@ class TabbyReader(Reader):
 
     def metrics(self, m: re.Match[bytes], at: At) -> None:
         """``INFO:     Metrics (ID: 8d3c...): 196 tokens generated in 14.98 seconds (Queue: ...``."""
+        self._headed = True
+        self._begin(m["rest"], at, _clock(m["time"], at))
+
+    def bare(self, m: re.Match[bytes], at: At) -> None:
+        """``Response: 120 tokens generated in 6.11 seconds (19.64 T/s, context 900 tokens)``, up to 2024-03.
+
+        Where records have a head, one without is text.
+        """
+        if not self._headed:
+            self._begin(m["rest"], at, at.time)
+
+    def _begin(self, rest: bytes, at: At, time: datetime | None) -> None:
         self.flush()
         self._drop()
-        self._first, self._time = at, _clock(m["time"], at)
-        self._join(m["rest"], at)
+        self._first, self._time = at, time
+        self._join(rest, at)
 
     def more(self, m: re.Match[bytes], at: At) -> None:
         """``new tokens at 474.76 T/s, Generate: 55.68 T/s, Context: 5436 tokens)``: the record goes on."""
-        if self._pieces and at.number == self._last_number + 1 and len(self._pieces) < _MOST_PIECES:
+        if self._pieces and at.own_number == self._last_number + 1 and len(self._pieces) < _MOST_PIECES:
             self._join(m["rest"], at)
         else:
             self.flush()
 
     def _join(self, piece: bytes, at: At) -> None:
         self._pieces.append(piece.strip())
-        self._last_number = at.number
+        self._last_number = at.own_number
         joined = b" ".join(filter(None, self._pieces))
         if m := _RECORD.match(joined if joined.startswith(b":") else b" " + joined):
             self._whole = self._row(m, at)
@@ -141,7 +163,9 @@ class TabbyReader(Reader):
             first_line=first.number,
             offset=first.offset,
         )
-        if m["new"]:
+        if m["new"] and not m["cached"]:
+            row.prefill_tokens = int(m["new"])
+        elif m["new"]:
             row.cached_tokens, row.prefill_tokens = int(m["cached"]), int(m["new"])
             row.prompt_tokens = row.cached_tokens + row.prefill_tokens
         if row.prompt_tokens is not None:
@@ -231,7 +255,7 @@ def _clock(printed: bytes | None, at: At) -> datetime | None:
 FORMAT = Format(
     engine=_ENGINE,
     title="TabbyAPI (ExLlamaV2, ExLlamaV3)",
-    versions="2024-01 and newer",
+    versions="2023-11 and newer",
     grain="request",
     identify=(
         b"Metrics (ID:",

@@ -66,6 +66,7 @@ class WebuiReader(Reader):
         self._first: At | None = None
         self._pieces: list[bytes] = []
         self._last_number = 0
+        process.partners |= {_ENGINE, *_INSIDE}
         if process.on_request is None:
             process.on_request = self._take
 
@@ -100,7 +101,7 @@ class WebuiReader(Reader):
 
     def more(self, m: re.Match[bytes], at: At) -> None:
         """``                         tokens, context 1840, seed 7)``: the line goes on."""
-        if self._pieces and at.number == self._last_number + 1 and len(self._pieces) < _MOST_PIECES:
+        if self._pieces and at.own_number == self._last_number + 1 and len(self._pieces) < _MOST_PIECES:
             self._join(m["rest"], at)
         else:
             self._pieces = []
@@ -111,7 +112,7 @@ class WebuiReader(Reader):
 
     def _join(self, piece: bytes, at: At) -> None:
         self._pieces.append(piece.strip())
-        self._last_number = at.number
+        self._last_number = at.own_number
         joined = b" ".join(self._pieces)
         m = _RECORD.match(joined)
         if m and (m["prompt"] or joined.endswith((b"tokens)", b"/s)"))):

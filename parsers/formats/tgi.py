@@ -81,7 +81,7 @@ class TgiReader(Reader):
 
     def model(self, m: re.Match[bytes], at: At) -> None:
         """``    model_id: "acme/Dense-8B",``, the first of the arguments."""
-        if self._arguments is not None and at.number - self._arguments.number <= 1:
+        if self._arguments is not None and at.own_number - self._arguments.own_number <= 1:
             self.process.learn(at, engine=_ENGINE, model=m["model"].decode("utf-8", "replace"))
 
     def _emit(self, span: Mapping[str, Any], clock: bytes | None, at: At) -> None:

@@ -87,7 +87,7 @@ def check(m: Measures) -> Answer:
     healthy = d.band == "healthy" if d.fitted else REACHED_LEAST <= speed <= REACHED_MOST
     if not healthy:
         return NotApplicable("decode is not where the memory would put it")
-    if m.finds(threads_too_many.check):
+    if m.finds(threads_too_many):
         return NotApplicable("there are more threads than cores, and that comes first")
     limit = "what the memory allows" if d.fitted else "the memory's bandwidth on paper"
     likely = d.fitted or speed >= USUAL_REACH
@@ -189,5 +189,5 @@ def _vain(m: Measures) -> Iterator[str]:
     yield "A larger batch size (-b, -ub): it is for reading prompts, not for generating."
     if m.decoding.gpu is None:
         yield "More threads for generating (-t): the memory is the limit. Prefill does use them (-tb)."
-    if m.decoding.smaller_quant is None:
+    if m.decoding.bits is not None and m.decoding.smaller_quant is None:
         yield "A quantization below 4.9 bits: it saves few bytes and costs quality."

@@ -36,11 +36,14 @@ RULE = Rule(
     id="cpu-only",
     phase=Phase.DECODE,
     title="Everything runs on the CPU",
-    needs=("layers_offloaded",),
     remedies=("more-layers", "use-gpu"),
+    explains=("prefill-dominates-long-prompt", "rag-chunks-too-many"),
     verify="The header should name a GPU and say that all layers are offloaded; ms per token should fall.",
     sources=("Ollama docs/troubleshooting.mdx", "llama.cpp docs/build.md"),
 )
+
+MOSTLY = 0.5
+"""Share of all time from which decode stands for the whole; what a GPU would save of prefill no log says."""
 
 _LOOK = (
     "See whether the machine has a GPU that its system lists (nvidia-smi, rocm-smi, vulkaninfo --summary)."
@@ -63,16 +66,15 @@ def check(m: Measures) -> Answer:
     if m.machine.device:
         gpu = m.machine.device if m.hardware.gpu else None
     now, then = m.ms_per_token, m.decoding.predicted_ms() if gpu else None
-    change = decode_scaled(then / now) if now and then else None
+    mostly_decode = m.share(Phase.DECODE) >= MOSTLY
+    change = decode_scaled(then / now) if now and then and mostly_decode else None
     sure = confidence is Confidence.CERTAIN
     why = (
         "All weights are on the CPU" if sure else "The log names no GPU, so all weights seem to be on the CPU"
     )
     why += f", at {now:,.1f} ms a token" if now else ""
     why += (
-        f", although this machine has a GPU ({gpu})."
-        if gpu
-        else ". If this machine has a GPU, it is idle; if not, all is well."
+        f", although this machine has a GPU ({gpu})." if gpu else ". If this machine has a GPU, it is idle."
     )
     if now and then:
         why += f" There a token would take about {then:,.1f} ms, and prompts would be read faster still."
@@ -89,7 +91,7 @@ def check(m: Measures) -> Answer:
             ),
         ),
         requests=rows.height,
-        saving=m.saving(change, bound="at_most") if change else None,
+        saving=m.saving(change) if change else None,
         change=change,
         fixes=(m.fix("more-layers" if listed else "use-gpu"),),
         fault=gpu is not None,

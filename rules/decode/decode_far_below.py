@@ -151,7 +151,7 @@ def _least_health(m: Measures) -> float:
 def _explained(m: Measures) -> str | None:
     """The rule that names a cause, if one does."""
     for loaded in all_rules():
-        if loaded.rule.id in EXPLAINING and m.settings.enabled(loaded.rule.id):
+        if loaded.rule.id in EXPLAINING and m.asks(loaded.rule):
             answer = m.asked(loaded.check)
             if isinstance(answer, Finding) and answer.fault:
                 return answer.rule

@@ -89,7 +89,7 @@ def check(m: Measures) -> Answer:
         return CannotTell("the size of the KV cache or the memory's bandwidth is not known")
     if rho.value <= t["rho"] or rho.low <= t["rho_low"]:
         return NotApplicable(f"context costs {rho.value:.1f} times what reading the KV cache explains")
-    if m.finds(kv_type_fallback.check):
+    if m.finds(kv_type_fallback):
         return NotApplicable("kv-type-fallback names the cause")
     shares = context_shares(m, slope)
     context_ms = float((shares * m.ledger.decode_ms).sum())

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.contexts import larger_context, trained_for
 from rules.measures import FEW, median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.words import percent
@@ -43,7 +44,7 @@ RULE = Rule(
     phase=Phase.DECODE,
     title="Answers are cut off at a limit",
     needs=("finish_reason",),
-    remedies=("raise-context", "cap-output", "stop-sequences"),
+    remedies=("raise-context", "raise-cap", "stop-sequences"),
     verify="The same prompts should end with finish_reason stop.",
     sources=("Ollama llm/llama_server.go",),
     thresholds={
@@ -95,6 +96,7 @@ def check(m: Measures) -> Answer:
         ),
         requests=cut.height,
         fixes=tuple(_fixes(m, limit, by_context=by_context)),
+        wont_help=trained_for(m) if by_context else (),
     )
 
 
@@ -114,7 +116,7 @@ def _one_cap(cut: pl.DataFrame) -> bool:
 def _fixes(m: Measures, limit: float, *, by_context: bool) -> list[Fix]:
     stop, context = m.fix("stop-sequences"), m.setup.context
     if by_context and context is not None:
-        more = ROOM * context
-        return [m.fix("raise-context", context=more, total=more * (m.setup.slots or 1)), stop]
-    longer = m.fix("cap-output", to=ROOM * round(limit))
+        larger = larger_context(m, ROOM * context)
+        return [larger, stop] if larger else [stop]
+    longer = m.fix("raise-cap", to=ROOM * round(limit))
     return [stop, longer] if limit >= m.thresholds(RULE)["long_tokens"] else [longer, stop]

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.keep_warm import keep_warm
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefill_scaled
 from rules.words import duration
@@ -101,7 +102,7 @@ def check(m: Measures) -> Answer:
         requests=paused.height,
         change=change,
         saving=saving,
-        fixes=(m.fix("keep-warm", keep_s=3_600, every_s=max(round(0.9 * t["pause_ms"] / 1_000, 1), 0.5)),),
+        fixes=(keep_warm(m, every_s=max(round(0.9 * t["pause_ms"] / 1_000, 1), 0.5)),),
     )
 
 

@@ -103,7 +103,7 @@ def check(m: Measures) -> Answer:
 def _slowed_by(m: Measures) -> str | None:
     """What makes each token slower than it need be, if another rule finds time to save in that."""
     for loaded in all_rules():
-        if loaded.rule.id in SLOWING:
+        if loaded.rule.id in SLOWING and m.asks(loaded.rule):
             answer = m.asked(loaded.check)
             if isinstance(answer, Finding) and answer.fault and answer.saving is not None:
                 return f"{loaded.rule.id} says that tokens take too long"

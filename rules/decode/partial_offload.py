@@ -76,7 +76,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("all layers are on the GPU")
     if on_gpu == 0:
         return NotApplicable("nothing is on the GPU; that is cpu-only")
-    if m.finds(moe_on_cpu.check):
+    if m.finds(moe_on_cpu):
         return NotApplicable("only experts should be on the CPU; moe-on-cpu says it")
     rows = m.generations.drop_nulls("decode_ms")
     decode_ms = float(rows["decode_ms"].sum())

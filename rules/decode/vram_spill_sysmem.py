@@ -41,9 +41,8 @@ from rules.measures import (
     VALID_PREFILL_TOKENS,
     median,
 )
-from rules.physics.prefill import least_rate_ratio
 from rules.prefill import kv_type_fallback
-from rules.prefilling import COMPARABLE_TOKENS, FAR_BELOW
+from rules.prefilling import COMPARABLE_TOKENS, FAR_BELOW, least_ratio
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_limited, prefill_scaled, together
 from rules.words import duration, percent, rate, size
@@ -130,7 +129,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable(f"{percent(filled)} of the GPU's memory is full")
     if filled <= 1 and m.setup.os not in (None, "windows"):
         return NotApplicable("on this system an allocation that does not fit fails")
-    if m.finds(kv_type_fallback.check):
+    if m.finds(kv_type_fallback):
         return NotApplicable("the KV cache types slow prefill down, and that comes first")
     speed = _measured(m)
     slow_decode = filled >= t["full_share"] and _slow_decode(m, speed, t)
@@ -206,12 +205,7 @@ def _slow_prefill(m: Measures, speed: _Speed) -> bool:
     """Whether prompts are read far slower than decode promises."""
     if speed.ratio is None or (speed.prompt_tokens or 0) > COMPARABLE_TOKENS:
         return False
-    return speed.ratio < FAR_BELOW * _least_ratio(m)
-
-
-def _least_ratio(m: Measures) -> float:
-    gpu = m.hardware.gpu
-    return least_rate_ratio(gpu.device_class if gpu else None, mixture=m.decoding.mixture)
+    return speed.ratio < FAR_BELOW * least_ratio(m)
 
 
 def _finding(
@@ -240,7 +234,7 @@ def _change(m: Measures, speed: _Speed, *, slow_decode: bool) -> Change | None:
     token_ms, then_ms = speed.token_ms, _fitting_ms(m) if slow_decode else speed.token_ms
     if token_ms is None or then_ms is None:
         return None
-    prefill_tok_s = 1000 / then_ms * _least_ratio(m)
+    prefill_tok_s = 1000 / then_ms * least_ratio(m)
     prefill = prefill_scaled((speed.prefill_tok_s or prefill_tok_s) / prefill_tok_s)
     return together((decode_limited(m.ledger, then_ms / token_ms), prefill))
 
@@ -265,7 +259,7 @@ def _why(m: Measures, needed: float, speed: _Speed, *, slow_decode: bool) -> str
             f"system memory and fetches it over PCIe for every token: {duration(speed.token_ms)} "
             f"each{instead}."
         )
-    least = _least_ratio(m) * 1000 / (speed.token_ms or math.inf)
+    least = least_ratio(m) * 1000 / (speed.token_ms or math.inf)
     return (
         f"The GPU has {have}, and what is known to be on it takes {size(needed)}. Tokens come at the usual "
         f"speed, but prompts are read at {rate(speed.prefill_tok_s)}, where {rate(least)} is the least to "

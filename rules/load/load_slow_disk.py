@@ -65,12 +65,8 @@ NVME_GB_S = 2.0
 def check(m: Measures) -> Answer:
     """Ask whether the disk is what a load waits for."""
     rows = loads(m.requests)
-    sizes = [_sizes(m, run) for run in rows["run"]]
     timed = (
-        rows.with_columns(
-            weights=pl.Series([weights for weights, _ in sizes], dtype=pl.Float64),
-            kv=pl.Series([kv for _, kv in sizes], dtype=pl.Float64),
-        )
+        rows.join(_sizes(m, rows["run"].unique()), on="run", how="left", maintain_order="left")
         .filter("loaded")
         .drop_nulls("weights")
         .with_columns(reading_ms=pl.col("load_ms") - START_MS - pl.col("kv") / (CLEARED_GB_S * 1e6))
@@ -105,11 +101,12 @@ def check(m: Measures) -> Answer:
     )
 
 
-def _sizes(m: Measures, run: int) -> tuple[float | None, float]:
-    """Weights and KV cache of a process; those of the only one where there is one."""
-    setup = m.setups[run] if run < len(m.setups) else m.setup
-    weights = setup.weights_bytes
-    return None if weights is None else float(weights), float(setup.kv_bytes or 0)
+def _sizes(m: Measures, runs: pl.Series) -> pl.DataFrame:
+    """Weights and KV cache, in bytes, of each process; those of the only one where there is one."""
+    setups = [m.setups[run] if run < len(m.setups) else m.setup for run in runs]
+    weights = pl.Series([s.weights_bytes for s in setups], dtype=pl.Float64)
+    kv = pl.Series([s.kv_bytes or 0 for s in setups], dtype=pl.Float64)
+    return pl.DataFrame({"run": runs, "weights": weights, "kv": kv})
 
 
 def _saved_ms() -> pl.Expr:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.loads import LOAD_MS, OPTIONS
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, Evidence, LineRef, NotApplicable, Phase, Rule, Threshold
 from rules.savings import loads_avoided
@@ -52,7 +53,7 @@ RULE = Rule(
     verify="Send two requests in a row: the second should start without a load.",
     sources=("ollama#8903", "ollama#6148", "aider#4687", "aider#3594", "paperless-ai#859"),
     thresholds={
-        "load_ms": Threshold(1_000, "ms from which a load counts"),
+        "load_ms": Threshold(LOAD_MS, "ms from which a load counts"),
         "idle_ms": Threshold(
             4.5 * 60_000,
             "ms without a request after which a load is the idle timeout's; Ollama unloads after 5 minutes",
@@ -145,12 +146,9 @@ def _changed(m: Measures) -> list[tuple[Setup, Setup]]:
         if one.source == other.source
         and one.model == other.model is not None
         and any(
-            None not in (a := getattr(one, fact), b := getattr(other, fact)) and a != b for fact in _OPTIONS
+            None not in (a := getattr(one, fact), b := getattr(other, fact)) and a != b for fact in OPTIONS
         )
     ]
-
-
-_OPTIONS = ("context_total", "context", "slots", "batch", "layers_offloaded")
 
 
 def _from_starts(m: Measures, changed: list[tuple[Setup, Setup]]) -> Answer:

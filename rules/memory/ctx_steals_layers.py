@@ -90,7 +90,7 @@ def check(m: Measures) -> Answer:
     freed = min(_freed_layers(m, on_gpu, layers), missing)
     if freed < max(1, t["freed_share"] * missing):
         return NotApplicable("a cache for what is used would make room for too few layers")
-    if freed < missing and m.finds(moe_on_cpu.check):
+    if freed < missing and m.finds(moe_on_cpu):
         return NotApplicable("only experts should be on the CPU; moe-on-cpu says it")
     factor, bound = decode_factor(m, missing - freed)
     change = decode_limited(m.ledger, factor)

@@ -87,16 +87,6 @@ def step_ms(
     return max(read_ms, compute_ms) + constants.tau_us_per_layer * layers / 1000
 
 
-def aggregate_tok_s(sequences: int, ms_per_step: float) -> float:
-    """Tokens per second of all sequences together; one of them gets this over `sequences`.
-
-    Raises:
-        ValueError: When either is not positive.
-    """
-    _positive(sequences, ms_per_step)
-    return 1000 * sequences / ms_per_step
-
-
 def decode_tok_s_during_prefill(chunk_tokens: float, prefill_tok_s: float) -> float:
     """Decode rate of a stream that shares its steps with another request's prefill chunks.
 
@@ -137,31 +127,6 @@ def utilisation(service_ms: float, slots: int, window_ms: float) -> float:
     """
     _positive(slots, window_ms)
     return service_ms / (slots * window_ms)
-
-
-def queue_saving_at_most_ms(queue_ms: float, slots: int, new_slots: int) -> float:
-    """Most waiting time that more slots save: queue * (1 - rho_new / rho_old), with rho as in `utilisation`.
-
-    A bound: it takes for granted that a request runs as fast beside more others.
-
-    Raises:
-        ValueError: When there are no slots, or fewer than before.
-    """
-    _positive(slots)
-    if new_slots < slots:
-        raise ValueError("new_slots must not be fewer than slots")
-    return queue_ms * (1 - slots / new_slots)
-
-
-def preemption_loss_ms(prefilled_tokens: float, generated_tokens: float, prefill_tok_s: float) -> float:
-    """Time lost to one preemption by recomputation: all tokens in its cache are evaluated again.
-
-    vLLM V1 drops the KV blocks of a preempted request; (prefilled + generated) / Rp.
-
-    Raises:
-        ValueError: When the rate is not positive.
-    """
-    return stall_ms(prefilled_tokens + generated_tokens, prefill_tok_s)
 
 
 def _positive(*values: float) -> None:

@@ -14,8 +14,6 @@ from rules.physics.kv import bytes_per_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from parsers.setup import Setup
-
     Facts = Mapping[str, Any]
 
 STATE_BYTES_PER_VALUE = 4.0
@@ -51,7 +49,6 @@ ATTENTION_INTERVAL = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4}
 
 _ALL_RECURRENT = {"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"}
 _BOTH = {"falcon-h1"}
-_LATENT = {"deepseek2", "kimi-linear", "mistral4"}
 _FIRST_LAYERS_WITH_CACHE = {"gemma3n": 20}
 _OTHER_CACHES = {
     "bailingmoe3",
@@ -163,24 +160,6 @@ def cache_layers(architecture: str | None, facts: Facts) -> list[LayerCache] | N
             values = (0, 0)
         layers.append(LayerCache(*values, windows[index], state if recurrent[index] else 0.0))
     return layers
-
-
-def layers_of_setup(setup: Setup) -> list[LayerCache] | None:
-    """The layers of a model that a log describes; None when it does not say enough.
-
-    A log says nothing of recurrent state: its size stays unknown, the growth with the context does not.
-    """
-    stated = {
-        "block_count": setup.layers,
-        "attention.head_count_kv": setup.kv_heads,
-        "attention.key_length": setup.head_dim_k,
-        "attention.value_length": setup.head_dim_v,
-        "attention.sliding_window": setup.sliding_window,
-    }
-    if setup.architecture in _LATENT and setup.kv_heads == 1:
-        stated["attention.key_length_mla"] = setup.head_dim_k
-    known = {key: value for key, value in stated.items() if value is not None}
-    return cache_layers(setup.architecture, known)
 
 
 def _at(facts: Facts, key: str, index: int) -> int | None:

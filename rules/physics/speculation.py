@@ -54,14 +54,6 @@ def break_even_acceptance(draft_length: int, draft_cost: float, verify_cost: flo
     return high
 
 
-def accepted_share(draft_tokens: float, accepted_tokens: float) -> float | None:
-    """Accepted over drafted tokens; None when nothing was drafted.
-
-    Lower than the acceptance `a` of the formulas: tokens drafted after the first refusal count as refused.
-    """
-    return accepted_tokens / draft_tokens if draft_tokens > 0 else None
-
-
 def tokens_per_verification(accepted_tokens: float, verifications: float) -> float | None:
     """Mean accepted length: 1 + accepted / verifications; None without any verification."""
     return 1 + accepted_tokens / verifications if verifications > 0 else None

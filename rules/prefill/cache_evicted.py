@@ -34,7 +34,7 @@ from rules.conversations import LOST_SHARE, PROVEN, follow, later_turns
 from rules.measures import FEW, median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import TOP_TOKENS, growing, in_place, reprocessed
+from rules.sessions import REUSABLE, TOP_TOKENS, growing, in_place, reprocessed
 from rules.words import duration, percent, plural
 
 if TYPE_CHECKING:
@@ -61,9 +61,6 @@ RULE = Rule(
         "fall": Threshold(0.2, "by which the hit rate must fall, besides by half (first guess)"),
     },
 )
-
-REUSABLE = 0.95
-"""Templates and stripped reasoning change the tail of the last turn a little."""
 
 DEFAULT_MIB = 8_192
 """llama-server's limit where nothing else is said."""

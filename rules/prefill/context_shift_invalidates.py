@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.contexts import doubled_context
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import CARRIED_SHARE, in_place, reprocessed
+from rules.sessions import CARRIED_SHARE, REUSABLE, in_place, reprocessed
 from rules.words import duration
 
 if TYPE_CHECKING:
     from rules.measures import Measures
-    from rules.remedies import Fix
     from rules.rule import Answer
 
 RULE = Rule(
@@ -59,8 +59,6 @@ FLAT = 0.15
 
 WHOLE_SHARE, SERVED_SHARE = 0.5, 0.3
 """Of a prompt, evaluated: most of it, or little more than what is new."""
-
-REUSABLE = 0.95
 
 
 def check(m: Measures) -> Answer:
@@ -98,7 +96,7 @@ def check(m: Measures) -> Answer:
         requests=full.height,
         saving=saving,
         change=change,
-        fixes=(m.fix("trim-in-steps", percent=f"{100 * t['dropped']:.0f}"), *_larger(m)),
+        fixes=(m.fix("trim-in-steps", percent=f"{100 * t['dropped']:.0f}"), *doubled_context(m)),
         wont_help=("A stable system prompt alone: it is what follows it that moves.",),
     )
 
@@ -132,12 +130,3 @@ def _sized(turns: pl.DataFrame) -> pl.DataFrame:
             served_before=pl.col("served").cum_sum().over("talk"),
         )
     )
-
-
-def _larger(m: Measures) -> tuple[Fix, ...]:
-    """Twice the context, where the model was trained for it."""
-    context, trained = m.setup.context, m.setup.context_trained
-    if context is None or trained is None or trained < 2 * context:
-        return ()
-    slots = 1 if m.setup.kv_unified else m.setup.slots or 1
-    return (m.fix("raise-context", context=2 * context, total=2 * context * slots),)

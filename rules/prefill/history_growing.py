@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.contexts import doubled_context
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.sessions import growing, reprocessed
@@ -34,7 +35,6 @@ from rules.words import percent
 
 if TYPE_CHECKING:
     from rules.measures import Measures
-    from rules.remedies import Fix
     from rules.rule import Answer
 
 RULE = Rule(
@@ -93,15 +93,6 @@ def check(m: Measures) -> Answer:
             m.stated("context", "context of a request", unit="tokens"),
         ),
         requests=same.height,
-        fixes=(m.fix("summarise-history", at=f"{t['summarise_at'] * context:,.0f}"), *_larger(m, context)),
+        fixes=(m.fix("summarise-history", at=f"{t['summarise_at'] * context:,.0f}"), *doubled_context(m)),
         wont_help=("Summarising at every turn: each summary makes the engine read the prompt again.",),
     )
-
-
-def _larger(m: Measures, context: int) -> tuple[Fix, ...]:
-    """Twice the context, where the model was trained for it."""
-    trained = m.setup.context_trained
-    if trained is None or trained < 2 * context:
-        return ()
-    slots = 1 if m.setup.kv_unified else m.setup.slots or 1
-    return (m.fix("raise-context", context=2 * context, total=2 * context * slots),)

@@ -31,7 +31,7 @@ import polars as pl
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import BRIEF_STEPS, growing, in_place, placed, reprocessed
+from rules.sessions import BRIEF_STEPS, REUSABLE, growing, in_place, placed, reprocessed
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ RULE = Rule(
         "reused": Threshold(0.3, "of the prompt before, from the cache; a working one gives more than 0.9"),
     },
 )
-
-REUSABLE = 0.95
 
 _LOST = (REUSABLE * pl.col("reusable") - pl.col("cached_tokens")).clip(lower_bound=0)
 

@@ -73,7 +73,7 @@ def check(m: Measures) -> Answer:
     again = bursts.filter(pl.col("fresh") & (pl.col("fresh").cum_sum().over("burst") > 1 - pl.col("had")))
     if not again.height:
         return NotApplicable("no equal, uncached prompts start together")
-    if m.finds(cache_prompt_off.check):
+    if m.finds(cache_prompt_off):
         return NotApplicable("cache-prompt-off says it")
     change = prefix_reused(in_place(m.turns, again, pl.col("prompt") - 1))
     saving = m.saving(change, bound="at_most")

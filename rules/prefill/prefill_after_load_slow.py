@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.fits import alone, on_one_setup
+from rules.loads import LOAD_MS
 from rules.measures import median
 from rules.prefilling import shorter_prefill, usual_ms
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
@@ -48,7 +49,7 @@ RULE = Rule(
     thresholds={
         "factor": Threshold(3.0, "times what other prompts of that length take"),
         "others": Threshold(3, "other prompts that are needed to compare with"),
-        "load_ms": Threshold(1_000, "ms of loading from which a request is the first after a load"),
+        "load_ms": Threshold(LOAD_MS, "ms of loading from which a request is the first after a load"),
     },
     fault=False,
 )

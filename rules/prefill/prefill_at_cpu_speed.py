@@ -128,8 +128,8 @@ def _known_cause(m: Measures) -> str | None:
     on_cpu, weights = m.decoding.cpu_bytes, m.setup.weights_bytes
     if m.decoding.mixture and on_cpu and weights and on_cpu > m.thresholds(RULE)["expert_share"] * weights:
         return "experts on the CPU are sent to the GPU for each batch"
-    if m.finds(kv_type_fallback.check):
+    if m.finds(kv_type_fallback):
         return "kv-type-fallback names the cause"
-    if m.finds(vram_spill_sysmem.check):
+    if m.finds(vram_spill_sysmem):
         return "the GPU's memory is overfull; vram-spill-sysmem says it"
     return None

@@ -101,9 +101,9 @@ def check(m: Measures) -> Answer:
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):
         return NotApplicable("too little time to matter")
-    if m.finds(context_shift_invalidates.check):
+    if m.finds(context_shift_invalidates):
         return NotApplicable("context-shift-invalidates says it")
-    if m.finds(prefix_unstable.check):
+    if m.finds(prefix_unstable):
         return NotApplicable("prefix-unstable says it")
     plausible = plausible_rate(m)
     if plausible is False:

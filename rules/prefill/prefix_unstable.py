@@ -43,6 +43,7 @@ from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Thres
 from rules.savings import prefix_reused
 from rules.sessions import (
     BRIEF_STEPS,
+    REUSABLE,
     STEPS,
     TOP_TOKENS,
     answers_fit,
@@ -82,9 +83,6 @@ RULE = Rule(
 ONE_PLACE = 0.1
 """Standard deviation over mean below which prompts part at one place."""
 
-REUSABLE = 0.95
-"""Templates and stripped reasoning change the tail of the last turn a little."""
-
 NEARLY_ALL = 0.9
 
 _CACHE_REUSE = (
@@ -100,7 +98,7 @@ def _lost(reusable: pl.Expr) -> pl.Expr:
 def check(m: Measures) -> Answer:
     """Ask whether conversations miss the cache near their start."""
     t = m.thresholds(RULE)
-    if m.finds(media_reprocessed.check):
+    if m.finds(media_reprocessed):
         return NotApplicable("media-reprocessed says it")
     told = m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti")
     turns = growing(told)

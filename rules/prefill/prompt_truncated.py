@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.contexts import larger_context, trained_for
 from rules.rule import Confidence, NotApplicable, Phase, Rule
 from rules.sessions import PROMPT, REQUEST, placed
 
@@ -151,13 +152,12 @@ def _fixes(m: Measures, cuts: pl.DataFrame) -> tuple[tuple[Fix, ...], tuple[str,
     if needed is None:
         unknown = "<longest prompt + answer>"
         return (m.fix("raise-context", context=unknown, total=unknown), trim), ()
-    context = ceil(needed * HEADROOM / ROUND_TOKENS) * ROUND_TOKENS
     if trained is not None and needed > trained:
         return (trim,), (
             f"A larger context: the model was trained for {trained:,} tokens, not {needed:,.0f}.",
         )
-    slots = 1 if m.setup.kv_unified else m.setup.slots or 1
-    return (m.fix("raise-context", context=context, total=context * slots), trim), ()
+    larger = larger_context(m, ceil(needed * HEADROOM / ROUND_TOKENS) * ROUND_TOKENS)
+    return ((larger, trim), ()) if larger else ((trim,), trained_for(m))
 
 
 def _needed(m: Measures, cuts: pl.DataFrame) -> float | None:

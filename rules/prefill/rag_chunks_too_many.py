@@ -91,9 +91,9 @@ def check(m: Measures) -> Answer:
         return NotApplicable("too little time to matter")
     if plausible_rate(m) is False:
         return NotApplicable("prompts are read too slowly for this GPU, and that comes first")
-    if m.finds(context_shift_invalidates.check):
+    if m.finds(context_shift_invalidates):
         return NotApplicable("context-shift-invalidates says it")
-    if m.finds(prefill_dominates_long_prompt.check):
+    if m.finds(prefill_dominates_long_prompt):
         return NotApplicable("prefill-dominates-long-prompt says it")
     change = fewer_chunks(m.turns, rows)
     prompt = median(rows.select("prompt")) or 0.0

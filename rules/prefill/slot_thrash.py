@@ -37,7 +37,7 @@ from rules.prefill import prefix_unstable
 from rules.prefill.cache_evicted import host_cache_full, host_cache_on, larger_cache
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import in_place
+from rules.sessions import REUSABLE, in_place
 from rules.words import duration, plural
 
 if TYPE_CHECKING:
@@ -61,9 +61,6 @@ RULE = Rule(
     },
 )
 
-REUSABLE = 0.95
-"""Templates and stripped reasoning change the tail of the last turn a little."""
-
 _LOST = (REUSABLE * pl.min_horizontal("kept", "prompt") - pl.col("cached_tokens")).clip(lower_bound=0)
 
 
@@ -85,7 +82,7 @@ def check(m: Measures) -> Answer:
     lost, alone, sessions, likely = out.lost, out.alone, out.sessions, out.shown
     if not likely and host_cache_on(m):
         return NotApplicable("the prompt cache in the machine's memory has room and would bring them back")
-    if m.finds(prefix_unstable.check):
+    if m.finds(prefix_unstable):
         return NotApplicable("prefix-unstable says it")
     change = prefix_reused(in_place(m.turns, lost, _LOST))
     saving = m.saving(change, bound="estimate" if likely else "at_most")

@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.fits import alone
+from rules.keep_warm import keep_warm
+from rules.loads import LOAD_MS
 from rules.measures import median
 from rules.prefilling import shorter_prefill
-from rules.remedies import fix
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.words import duration
 
@@ -53,12 +54,12 @@ RULE = Rule(
         "slow_ms": Threshold(300, "ms from which a tiny prompt counts as slow"),
         "share": Threshold(0.2, "share of all requests that must be such"),
         "factor": Threshold(2.0, "times what the tokens explain"),
-        "load_ms": Threshold(1_000, "ms of loading from which a request is the first after a load"),
+        "load_ms": Threshold(LOAD_MS, "ms of loading from which a request is the first after a load"),
     },
     fault=False,
 )
 
-KEEP_S, EVERY_S = 3_600, 60
+EVERY_S = 60
 
 
 def check(m: Measures) -> Answer:
@@ -82,7 +83,6 @@ def check(m: Measures) -> Answer:
     saving = m.saving(change, bound="at_most")
     if not m.worth(saving.ms, rows.height):
         return NotApplicable("too little time to matter")
-    metal = any(gpu.backend == "Metal" for gpu in m.hardware.gpus)
     took_ms, needed_ms = median(rows.select("prefill_ms")), median(rows.select("needed_ms"))
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
@@ -97,7 +97,7 @@ def check(m: Measures) -> Answer:
         requests=rows.height,
         saving=saving,
         change=change,
-        fixes=(fix("keep-warm", m.engine if metal else None, keep_s=KEEP_S, every_s=EVERY_S),),
+        fixes=(keep_warm(m, EVERY_S),),
         wont_help=("A shorter prompt: these are as short as prompts get.",),
     )
 

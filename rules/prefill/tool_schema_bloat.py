@@ -90,7 +90,7 @@ def check(m: Measures) -> Answer:
     cached = median(told.select("cached_tokens")) or 0.0
     if cached >= t["cached"] * shortest:
         return NotApplicable("the fixed part comes from the cache")
-    if any(m.finds(rule.check) for rule in _NAMED):
+    if any(m.finds(rule) for rule in _NAMED):
         return NotApplicable("a rule that knows more about these prompts says it")
     cut = t["removable"] * shortest
     whole = EVALUATED.cast(pl.Float64).fill_null(0)

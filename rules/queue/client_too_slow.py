@@ -60,6 +60,9 @@ OF_LIMIT = 0.8
 """Of the most that may run at once: more workers would only wait."""
 
 
+_UNTOLD = "the lines don't say how many requests wait and how full the KV cache is"
+
+
 def check(m: Measures) -> Answer:
     """Ask whether a batch client keeps the engine half empty."""
     rows = m.intervals.filter(pl.col("kind").is_in(["window", "decode_batch"])).drop_nulls("running")
@@ -67,14 +70,16 @@ def check(m: Measures) -> Answer:
         return CannotTell("no windows or batches are logged")
     t = m.thresholds(RULE)
     if rows["waiting"].null_count() or rows["kv_usage"].null_count() == rows.height:
-        return CannotTell("the lines don't say how many requests wait and how full the KV cache is")
+        return CannotTell(_UNTOLD)
     if int(rows["waiting"].sum()):
         return NotApplicable("requests were waiting")
     working = rows.filter(pl.col("running") > 0)
     work_ms = float(working["span_ms"].sum())
     if working.height < WORKING * rows.height or work_ms < t["minutes"] * 60_000:
         return NotApplicable("the engine had pauses, or worked too short a time to tell")
-    kv_usage = median(working.select("kv_usage")) or 0.0
+    kv_usage = median(working.select("kv_usage"))
+    if kv_usage is None:
+        return CannotTell(_UNTOLD)
     if kv_usage >= t["kv_usage"]:
         return NotApplicable(f"{percent(kv_usage)} of the KV cache is in use")
     mean, deviation = working["running"].mean(), working["running"].std()

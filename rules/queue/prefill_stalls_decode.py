@@ -39,7 +39,7 @@ from rules.measures import GATE_SHARE, GATE_SINGLE_MS, median
 from rules.physics.batching import decode_tok_s_during_prefill
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Saving, Threshold
 from rules.savings import decode_scaled, significant
-from rules.stalls import of_intervals
+from rules.stalls import largest, of_intervals
 from rules.words import duration, rate
 
 if TYPE_CHECKING:
@@ -176,16 +176,11 @@ def _intervals(m: Measures) -> Answer:
         why=f"In {stall.rows.height} {what}{lasted}, prompts were read and running answers got "
         f"{rate(stall.slow)}; without prompts one answer gets {rate(stall.clear)}.{_smaller(m, stall)}",
         evidence=tuple(_evidence(m, stall, what)),
-        requests=_most(stall.rows["running"]),
+        requests=largest(stall.rows["running"]) or 0,
         saving=_saving(stall),
         fixes=_fixes(m, stall.step_tokens),
         wont_help=() if _waits_elsewhere(m, stall) else (_NOT_MEMORY, _NOT_SLOTS),
     )
-
-
-def _most(running: pl.Series) -> int:
-    value = running.max()
-    return value if isinstance(value, int) else 0
 
 
 def _waits_elsewhere(m: Measures, stall: Stall) -> bool:

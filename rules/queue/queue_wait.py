@@ -40,7 +40,8 @@ from rules.attribution import PHASES, SAMPLES, busy_samples
 from rules.measures import FEW, median
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.savings import queue_scaled
-from rules.waits import busy_until, drains, holdup, largest, more_slots, started_at_once, while_stalled
+from rules.stalls import largest
+from rules.waits import busy_until, drains, holdup, more_slots, started_at_once, while_stalled
 from rules.words import duration, percent
 
 if TYPE_CHECKING:

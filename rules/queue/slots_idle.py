@@ -66,7 +66,7 @@ def check(m: Measures) -> Answer:
         return CannotTell("the log does not say what the KV cache takes")
     if room.plenty or room.kv_in_main_memory:
         return NotApplicable("the GPU's memory is not short")
-    if m.finds(np_splits_ctx.check):
+    if m.finds(np_splits_ctx):
         return NotApplicable("the slots' context is short; np-splits-ctx says it")
     idle_bytes = room.kv_bytes - room.used_slots_kv_bytes
     fixes = tuple(room.fewer_slots())

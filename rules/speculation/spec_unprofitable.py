@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.measures import VALID_DECODE_MS, VALID_DECODE_TOKENS, median
+from rules.physics.speculation import measured_speedup, verifications
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled
 from rules.words import duration, percent
@@ -93,8 +94,8 @@ class _Drafting:
     ms_per_token: float | None = None
 
     def speedup(self, draft_cost: float) -> float:
-        """Rate with the draft over that without, if a check costs one step: accepted length over cost."""
-        return (1 + self.accepted * self.length) / (1 + draft_cost * self.length)
+        """Rate with the draft over that without, if a check costs one step, and times count in steps."""
+        return measured_speedup(1 + self.accepted * self.length, draft_cost * self.length, target_ms=1.0)
 
 
 def check(m: Measures) -> Answer:
@@ -112,7 +113,7 @@ def check(m: Measures) -> Answer:
 def _requests(m: Measures, drafted: pl.DataFrame) -> Answer:
     t = m.thresholds(RULE)
     tokens, accepted = int(drafted["draft_tokens"].sum()), int(drafted["accepted_tokens"].sum())
-    checks = int(drafted["output_tokens"].sum()) - accepted
+    checks = verifications(int(drafted["output_tokens"].sum()), accepted)
     if tokens < t["drafted"] or checks <= 0:
         return CannotTell(f"{tokens} drafted tokens are too few to tell")
     valid = drafted.filter(

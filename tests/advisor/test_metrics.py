@@ -53,7 +53,7 @@ def test_a_mean_is_over_the_requests_that_its_sum_is_of() -> None:
         'vllm:request_decode_time_seconds_count{model_name="a"} 4',
         'vllm:request_decode_time_seconds_sum{model_name="a"} 6.0',
     )
-    told = phasewise("-", stdin="\n".join(lines).encode()).out
+    told = phasewise("-", stdin=("\n".join(lines) + "\n").encode()).out
     assert "over 4 requests, 1.5 s of 2.0 s a request on average" in " ".join(told.split())
     assert "10 requests summed up" in told
 

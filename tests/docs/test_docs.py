@@ -82,7 +82,7 @@ def test_every_path_that_a_page_names_is_there(page: str) -> None:
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.engine))
 def test_every_line_of_a_format_has_its_method(fmt: Format) -> None:
     """A name without a method would only be noticed by the first log that holds such a line."""
-    reader = fmt.reader(Process("x.log", Counts(), [], [], 2026))
+    reader = fmt.reader(Process("x.log", Counts(), [], []))
     assert all(callable(getattr(reader, line.name, None)) for line in fmt.lines)
 
 

@@ -54,6 +54,14 @@ def coloured(number: int, line: bytes) -> bytes:
     return b"\x1b[34m" + head + b"\x1b[0m \x1b[32m" + rest[:2] + b"\x1b[0m" + rest[2:] + b"\x1b[0m"
 
 
+def journal_json(number: int, line: bytes) -> bytes:
+    epoch_us = int((START + timedelta(milliseconds=137 * number)).timestamp() * 1_000_000)
+    record = {"__REALTIME_TIMESTAMP": str(epoch_us), "_SYSTEMD_UNIT": "llama.service", "PRIORITY": "6"}
+    return json.dumps(
+        {**record, "MESSAGE": line.decode(), "SYSLOG_IDENTIFIER": "llama-server"}, ensure_ascii=False
+    ).encode()
+
+
 CARRIERS: dict[str, Callable[[bytes], bytes]] = {
     "docker compose": each(lambda n, line: b"llama-1  | " + line),
     "docker compose with times": each(lambda n, line: b"llama-1  | " + clock(n).encode() + b" " + line),
@@ -75,6 +83,24 @@ CARRIERS: dict[str, Callable[[bytes], bytes]] = {
     ),
     "journald full": each(lambda n, line: b"Sat 2025-11-29 20:15:30 CET host llama[1]: " + line.strip(b" ")),
     "journald monotonic": each(lambda n, line: b"[ 1234.567890] host llama[1]: " + line.strip(b" ")),
+    "journal as json with times": each(journal_json),
+    "journal as json, compact": each(
+        lambda n, line: json.dumps(
+            json.loads(journal_json(n, line)), separators=(",", ":"), ensure_ascii=False
+        ).encode()
+    ),
+    "journal as export, one field a line": each(lambda n, line: b"MESSAGE=" + line),
+    "syslog with times": each(lambda n, line: b"<30>1 " + clock(n).encode() + b" host llama 47 - - " + line),
+    "syslog with data": each(
+        lambda n, line: b'<30>1 - host llama - ID47 [ex@1 a="b\\]"][x@2 c="1"] \xef\xbb\xbf' + line
+    ),
+    "journald with a priority": each(
+        lambda n, line: b"<30>Nov 29 20:15:30 host llama[1]: " + line.strip(b" ")
+    ),
+    "pm2": each(lambda n, line: b"0|llama  | " + line),
+    "pm2 with a clock": each(lambda n, line: b"2025-11-29T20:15:30: 0|llama-server  | " + line),
+    "ray serve": each(lambda n, line: b"(ServeReplica:default:LLM pid=71, ip=10.0.0.2) " + line),
+    "ray serve on one node": each(lambda n, line: b"(ServeReplica:default:LLM pid=71) " + line),
     "swarm": each(lambda n, line: b"ai_llama.1.7q92v0nr1hcg@node-1    | " + line),
     "stern": each(lambda n, line: b"llama-6d5f7c9b8-x2x4z server " + line if line.strip() else line),
     "indented": each(lambda n, line: b"    " + line),
@@ -110,6 +136,12 @@ def test_carried_logs_give_the_same_rows(log: str, carrier: str) -> None:
         assert unwrap(here.strip(b"\r\t ")).body.startswith(starts[row.first_line - 1].strip(b" ")[:60])
 
 
+@pytest.mark.parametrize("log", LOGS)
+def test_ray_names_workers_as_vllm_does(log: str) -> None:
+    carried = read(each(lambda n, line: b"(Worker pid=71) " + line)(LOGS[log]))
+    assert carried.told("offset", *TIMES) == read(LOGS[log]).told("offset", *TIMES)
+
+
 @pytest.mark.parametrize("carrier", [name for name in CARRIERS if "times" in name or "json" in name])
 def test_the_carriers_clock_is_kept(carrier: str) -> None:
     rows = read(CARRIERS[carrier](LOGS["mid-2025"])).requests
@@ -133,6 +165,9 @@ def test_a_log_without_a_clock_has_no_times() -> None:
         (b"Nov  9 20:15:30 host ollama[12]: hello", b"ollama"),
         (b"ai_llama.1.7q92v0@node    | hello", b"ai_llama.1.7q92v0@node"),
         (b"llama-0 server hello", b"llama-0 server"),
+        (b"<30>1 - host ollama 12 - - hello", b"ollama"),
+        (b"0|llama  | hello", b"0|llama"),
+        (b"(ServeReplica:a:B pid=1, ip=10.0.0.2) hello", b"ServeReplica:a:B pid=1, ip=10.0.0.2"),
         (b"hello", None),
     ],
 )
@@ -148,6 +183,10 @@ def test_labels_name_who_wrote_a_line(line: bytes, label: bytes | None) -> None:
         b"| model | size | test | t/s |",
         b"0.00.735.801 I slot print_timing: id  0 | task 1 | prompt eval time = 1",
         b"[INFO] hello",
+        b"(EngineCore_DP0 pid=7) INFO 05-22 02:21:04 [core.py:1] hello",
+        b'{"MESSAGE":"slot launch_slot_: id  0 | task 1 | processing task"}',
+        b'{"MESSAGE":[115,108],"__REALTIME_TIMESTAMP":"1764447330000000","SYSLOG_IDENTIFIER":"a"}',
+        b'{"MESSAGE":null,"__REALTIME_TIMESTAMP":7,"SYSLOG_IDENTIFIER":"a"}',
         b'{"log": 7}',
         b'{"log":"unfinished',
         b'{"content":"a","log":"slot launch_slot_: id  0 | task 1 | processing task"}',

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 
 from parsers import Tables
 from parsers.formats.llama_cpp.units import size_bytes
-from parsers.records import TABLES
+from parsers.formats.possible import leave_out_impossible
+from parsers.records import TABLES, Request
 from tests.parsers.reading import Read, join, read
 
 GOOD = [
@@ -153,3 +156,88 @@ def test_any_number_anywhere(lines: list[str], which: int, number: str) -> None:
     places = [m.span() for m in re.finditer(r"\d[\d.]*", text)]
     begin, end = places[which % len(places)]
     whole(read(join([text[:begin] + number + text[end:], *GOOD])))
+
+
+def spring(*clocks_and_text: str) -> list[str]:
+    """A wall clock without a zone that is set forward by an hour."""
+    return [f"2026-03-29 {line}" for line in clocks_and_text]
+
+
+MLX = spring(
+    "01:59:57,000 - INFO - Prompt Cache: 0 sequences, 0.00 GB",
+    "03:00:02,000 - INFO - Prompt processing progress: 2048/2048",
+)
+LMDEPLOY = spring(
+    "01:59:59,000 - lmdeploy - INFO - async_engine.py:1 - session=3, input_tokens=630, max_new_tokens=5",
+    '03:00:02,001 - lmdeploy - INFO - async_engine.py:1 - session 3 finished, reason "stop", '
+    "input_tokens 630, output_tokens 32",
+)
+
+
+@pytest.mark.parametrize("lines", [MLX, LMDEPLOY], ids=["mlx-lm", "lmdeploy"])
+def test_a_clock_that_is_set_measures_nothing(lines: list[str]) -> None:
+    [row] = read(join(lines)).requests
+    assert (row.prefill_ms, row.ttft_ms, row.total_ms) == (None, None, None)
+    [row] = read(join(line.replace(" 03:00:0", " 02:00:0") for line in lines)).requests
+    assert 3000.0 <= (row.prefill_ms or row.total_ms or 0) <= 5000.0
+
+
+def test_counts_that_contradict_each_other() -> None:
+    head = "2026-01-05 06:14:20 | INFO     | app.utils.debug_logging:callback:120 | * "
+    told = [
+        "Total Input Tokens:  100",
+        "Cached Tokens:       10",
+        "Processed      50/50 tokens ( 25.00 tok/s)",
+    ]
+    ended = ["Generation Tokens: 11", "Generation Speed:  10.00 tokens/sec"]
+    log = read(join(head + text for text in [*told, *ended]))
+    [row] = log.requests
+    assert (row.prompt_tokens, row.cached_tokens, row.prefill_tokens) == (None, None, 50)
+    assert log.stream.counts.impossible_values == 1
+
+
+@pytest.mark.parametrize("rate", ["-5.0", "1.0e+04", "1,234.0", "12.0.1"])
+def test_a_rate_that_is_none(rate: str) -> None:
+    [row] = read(join([STATS.replace("12.0", rate)])).intervals
+    assert (row.prefill_tok_s, row.decode_tok_s, row.running) == (0.0, None, 1)
+
+
+def released(**told: Any) -> tuple[Request, int]:
+    """A request as it leaves, and how many of its values could not be."""
+    row = Request(**told)
+    return row, leave_out_impossible(row)
+
+
+@pytest.mark.parametrize(
+    ("told", "impossible", "left"),
+    [
+        ({"prefill_tokens": -5, "prefill_ms": 3.0}, 1, {"prefill_ms": 3.0}),
+        ({"ttft_ms": 1_767_225_600_000.0, "output_tokens": 5}, 1, {"output_tokens": 5}),
+        ({"cached_tokens": 900, "prompt_tokens": 3, "output_tokens": 5}, 1, {"output_tokens": 5}),
+        ({"prefill_tokens": 50, "prompt_tokens": 49, "cached_tokens": 0}, 1, {"cached_tokens": 0}),
+        ({"ttft_ms": 5000.0, "ttft_from": "arrival", "total_ms": 1000.0}, 1, {}),
+        ({"ttft_ms": 1005.0, "total_ms": 1000.0}, 0, {"ttft_ms": 1005.0, "total_ms": 1000.0}),
+        (
+            {
+                "started_at": datetime(2026, 1, 2, tzinfo=UTC),
+                "finished_at": datetime(2026, 1, 1, tzinfo=UTC),
+            },
+            1,
+            {},
+        ),
+    ],
+)
+def test_what_leaves_a_process(told: dict[str, Any], impossible: int, left: dict[str, Any]) -> None:
+    row, count = released(**told)
+    assert count == impossible
+    assert {name: value for name in (*told, "ttft_from") if (value := getattr(row, name)) is not None} == left
+
+
+@given(
+    st.builds(
+        Request, **{name: st.none() | st.integers(-9, 9) for name in ("prompt_tokens", "cached_tokens")}
+    )
+)
+def test_a_part_is_no_more_than_its_whole(row: Request) -> None:
+    leave_out_impossible(row)
+    assert row.cached_tokens is None or 0 <= row.cached_tokens <= (row.prompt_tokens or 9)

@@ -69,8 +69,11 @@ def chat(content: str) -> dict[str, Any]:
     }
 
 
-def line(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode() + b"\n"
+SPACED, TIGHT = (", ", ": "), (",", ":")
+
+
+def line(body: dict[str, Any], separators: tuple[str, str] = TIGHT) -> bytes:
+    return json.dumps(body, separators=separators).encode() + b"\n"
 
 
 @pytest.mark.parametrize(
@@ -83,13 +86,14 @@ def line(body: dict[str, Any]) -> bytes:
     ],
     ids=["ollama", "completion", "quotes", "chat"],
 )
+@pytest.mark.parametrize("separators", [TIGHT, SPACED], ids=["tight", "spaced"])
 @pytest.mark.parametrize("prefix", [b"", b"data: ", b"server-1  | "])
 def test_a_long_answer_says_what_a_short_one_does(
-    short: dict[str, Any], long: dict[str, Any], prefix: bytes
+    short: dict[str, Any], long: dict[str, Any], prefix: bytes, separators: tuple[str, str]
 ) -> None:
-    data = prefix + line(long)
+    data = prefix + line(long, separators)
     assert len(data) > LONG // 2
-    [expected], [row] = read(prefix + line(short)).requests, read(data).requests
+    [expected], [row] = read(prefix + line(short, separators)).requests, read(data).requests
     if "context" in long:
         expected.prompt_tokens = len(long["context"])
     if "choices" in long:
@@ -153,12 +157,17 @@ MEMBERS = st.dictionaries(
 
 
 @settings(max_examples=200, deadline=None)
-@given(MEMBERS, MEMBERS, st.sampled_from(["x", '","', '{"a":1},', "[]}", "\\"]))
+@given(
+    MEMBERS,
+    MEMBERS,
+    st.sampled_from(["x", '","', '{"a":1},', "[]}", "\\"]),
+    st.sampled_from([TIGHT, SPACED]),
+)
 def test_only_true_members_are_read_from_the_ends(
-    before: dict[str, Any], after: dict[str, Any], filler: str
+    before: dict[str, Any], after: dict[str, Any], filler: str, separators: tuple[str, str]
 ) -> None:
     body = {**before, "\x00middle": filler * MAX_LINE, **after}
-    found = json_object(ends_of(json.dumps(body, separators=(",", ":")).encode())) or {}
+    found = json_object(ends_of(line(body, separators).removesuffix(b"\n"))) or {}
     assert all(body[name] == value for name, value in found.items())
     assert found.keys() >= {name for name in list(after)[1:] if name not in before and len(after) <= 6}
 

@@ -110,7 +110,7 @@ def test_a_request_comes_back_whatever_its_texts_say(
 def test_a_request_that_was_cut_off_is_counted_and_gives_no_row(shape: Any, prompt: str, at: float) -> None:
     whole = shape(prompt, "x", meta_of(1.0, 2.0, 3.0, (5, 6, 7)))
     known = len(HEAD) + 90
-    log = read(whole[: known + int(at * (len(whole) - known - 1))].encode())
+    log = read(join([whole[: known + int(at * (len(whole) - known - 1))]]))
     assert (log.rows, log.stream.counts.incomplete_requests) == ([], 1)
 
 

@@ -104,3 +104,20 @@ def test_rates_that_do_not_add_up_to_the_total_give_no_split() -> None:
     [row] = log.requests
     assert (row.prefill_ms, row.decode_ms, row.ttft_ms, row.total_ms) == (None, None, None, 3910.0)
     assert log.stream.counts.impossible_values == 1
+
+
+def test_tokens_without_the_cached_split_are_those_of_the_rate() -> None:
+    record = (
+        "INFO:     Metrics: 196 tokens generated in 14.98 seconds "
+        "(Queue: 0.01 s, Process: 5436 tokens at 474.76 T/s, Generate: 55.68 T/s, Context: 5500 tokens)\n"
+    )
+    [row] = read(record.encode()).requests
+    assert (row.prompt_tokens, row.cached_tokens, row.prefill_tokens) == (5500, None, 5436)
+    assert (row.prefill_ms, row.decode_ms) == (11450.0, 3520.1)
+
+
+def test_a_record_without_a_head_is_text_where_others_have_one() -> None:
+    bare = b"Response: 40 tokens generated in 2.05 seconds (19.51 T/s)\n"
+    headed = b"INFO:     Metrics: 120 tokens generated in 6.11 seconds (19.64 T/s, context 900 tokens) \n"
+    assert [row.output_tokens for row in read(headed + bare).requests] == [120]
+    assert [row.output_tokens for row in read(bare).requests] == [40]

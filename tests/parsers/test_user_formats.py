@@ -15,6 +15,7 @@ from parsers.formats.user import FormatFileError, load, parse
 from parsers.formats.user.messages import message
 from parsers.formats.user.places import inside, places
 from parsers.formats.user.samples import problems
+from parsers.formats.user.trial import problems_in_time
 from tests.parsers.reading import Read, join
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ def test_what_is_printed_becomes_the_contracts() -> None:
         ((1000, 0, "0.5", 41, "0.00", "9s"), {"decode_ms"}, 0),
         ((1000, 2000, "0.5", 41, "20.0", "9s"), {"cached_tokens", "prefill_tokens"}, 1),
         ((1000, 0, "5.5", 41, "20.0", "2.6s"), {"total_ms"}, 1),
+        (("1,0", "1,00,0", "0.5", 41, "20.0", "9s"), {"prompt_tokens", "cached_tokens", "prefill_tokens"}, 0),
+        ((1000, 0, "12,5", 41, "20.0", "99s"), {"prefill_ms", "ttft_ms", "ttft_from"}, 0),
+        ((1000, 0, "0.5", 41, "1,234,5", "9s"), {"decode_ms"}, 0),
         (("some", "-", "0.5", "no", "20.0", "long"), {"prompt_tokens", "cached_tokens", "prefill_tokens"}, 0),
     ],
 )
@@ -295,6 +299,15 @@ def test_nothing_is_wrong() -> None:
         ("identify", 'clock = "seconds"\nidentify', "no layout of a time", '"seconds"'),
         ("identify", 'constants = { kind = "chat" }\nidentify', "'kind' can't be 'chat'", '"chat"'),
         ("identify", 'constants = { slot = "0" }\nidentify', "'0' is no int", '"0"'),
+        ("identify", "constants = { queue_ms = -5.0 }\nidentify", "can't be -5.0", "-5.0"),
+        ("identify", "constants = { queue_ms = nan }\nidentify", "can't be nan", "nan"),
+        ("identify", "constants = { queue_ms = inf }\nidentify", "can't be inf", "inf"),
+        ("identify", "constants = { slot = -1 }\nidentify", "can't be -1", "-1"),
+        ("identify", "constants = { load_ms = 1e300 }\nidentify", "can't be 1e+300", "1e300"),
+        *(
+            ("identify", f'clock = "{clock}"\nidentify', "no layout of a time", f'"{clock}"')
+            for clock in ("%Y %Y", "%", "%q", "%G", "%Y-%m-%dT%")
+        ),
         ('needle = "toy: "', 'needle = "toys: "', "lacks its needle", '"toys: "'),
         ('identify = ["toy: "]', 'identify = ["toy: ", "tuy: "]', "no sample holds 'tuy: '", '"tuy: "'),
         ("toy: 1000 prompt,", "toy: 1000 promt,", "comes furthest and stops here", "t, 360"),
@@ -318,6 +331,23 @@ def test_a_problem_is_pointed_at(old: str, new: str, says: str, pointed: str) ->
     assert row[int(column) - 1 :].startswith(pointed)
     if pointed:
         assert shown[caret.index("^") :].startswith(pointed[:3])
+
+
+def test_a_decimal_comma_is_pointed_at() -> None:
+    file = FILE.replace("360 cached, 0.5 read", "360 cached, 0,5 read").replace("prefill_ms = 500.0, ", "")
+    [said] = wrong(file)
+    assert "'prefill_ms' is '0,5' in a sample" in said
+    assert "(?P<prefill_ms>" in said
+
+
+def test_a_pattern_that_never_ends_is_named() -> None:
+    endless = FILE.replace(r"(?P<total_ms>\S+) all", r"(?P<total_ms>\S+) all(?:(?: ?a)+)+$")
+    assert endless != FILE
+    slow = parse(endless.replace("2.6s all", "2.6s all" + " a" * 60 + "b"))
+    [problem] = problems_in_time(slow, limit_s=0.5)
+    assert (problem.path, problem.says[:20]) == (("line", 0, "pattern"), "'done' takes longer ")
+    assert problems_in_time(parse(FILE)) == []
+    assert problems_in_time(parse(FILE.replace("prefill_ms = 500.0", "prefill_ms = 1"))) != []
 
 
 def test_a_line_that_no_sample_shows_is_named() -> None:

@@ -44,7 +44,7 @@ def of(kind: type[R], rows: list[Row]) -> list[R]:
 
 
 def windows(*lines: str) -> list[Interval]:
-    return of(Interval, read("\n".join(lines).encode())[1])
+    return of(Interval, read("".join(f"{line}\n" for line in lines).encode())[1])
 
 
 def ground_truth() -> list[dict[str, Any]]:
@@ -175,6 +175,23 @@ def test_new_year_rolls_over_and_back_for_a_late_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("clocks", "latest", "years"),
+    [
+        (("12-31 23:59:35", "01-01 00:00:05"), "2026-01-01T00:00:06", [2025, 2026]),
+        (("12-31 23:59:35", "01-01 00:00:05"), "2026-12-31T23:59:50", [2026, 2027]),
+        (("01-01 09:00:00", "01-01 09:00:10"), "2025-12-31T19:00:10", [2025, 2025]),
+        (("02-29 09:00:00", "02-29 09:00:10"), "2024-03-01T00:00:00", [2024, 2024]),
+    ],
+    ids=["over new year", "ahead of UTC", "ahead of UTC, not over new year", "leap day"],
+)
+def test_a_log_is_not_younger_than_its_file(clocks: tuple[str, str], latest: str, years: list[int]) -> None:
+    stream = Stream("log", latest=datetime.fromisoformat(f"{latest}+00:00"))
+    data = "".join(f"INFO {clock} [loggers.py:80] {STATS}\n" for clock in clocks)
+    rows = of(Interval, [*stream.feed(data.encode()), *stream.close()])
+    assert [row.time and row.time.year for row in rows] == years
+
+
 def test_a_carrier_knows_the_time_better() -> None:
     line = f"2026-05-22T00:20:59.250000Z stdout F {HEAD}{STATS}"
     docker = json.dumps({"log": HEAD + STATS + "\n", "stream": "stderr", "time": "2026-05-22T00:21:00.5Z"})
@@ -297,7 +314,7 @@ def test_stats_line_round_trips(
         usage = [f"{device} KV cache usage: {kv}%"] if kv else []
         line = label + ", ".join([*parts, *before, *usage, *after])
         hit_rate, preemptions = optional.get("Prefix cache hit rate"), optional.get("Preemptions")
-    _, rows = read((head + line).encode())
+    _, rows = read(f"{head}{line}\n".encode())
     (row,) = of(Interval, rows)
     assert (row.kind, row.engine, row.line) == ("window", "vllm", 1)
     assert (f"{row.prefill_tok_s:.1f}", f"{row.decode_tok_s:.1f}") == (prompt, generated)

@@ -14,6 +14,7 @@ from rules.queue import (
     prefill_stalls_decode,
 )
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable
+from rules.stalls import Stall, of_intervals
 from tests.rules.helpers import measures, read
 
 B = "llama-server-b11434"
@@ -87,6 +88,15 @@ def test_short_prompts_among_answers_are_no_stall() -> None:
     busy = numbered([*[window(27.5, 1)] * 6, *[window(80.0, 4, 300.0)] * 20])
 
     assert isinstance(prefill_stalls_decode.check(measures(intervals=busy, setup=VLLM)), NotApplicable)
+
+
+@pytest.mark.parametrize(("known_ms", "lost_ms"), [(10_000.0, 6 * 10_000 * (1 - 0.2 / 27.5)), (None, None)])
+def test_a_part_of_what_was_lost_is_not_all_of_it(known_ms: float | None, lost_ms: float | None) -> None:
+    starved = [window(0.2, 3)] * 4 + [window(0.2, 3, span_ms=known_ms)] + [window(0.2, 3, 14_400.0)]
+    stall = of_intervals(measures(intervals=numbered([*[window(27.5, 1)] * 6, *starved]), setup=VLLM), 5.0)
+
+    assert isinstance(stall, Stall)
+    assert stall.lost_ms == (None if lost_ms is None else pytest.approx(lost_ms))
 
 
 def step(span_ms: float, prefill: int, decode: int) -> dict[str, Any]:
@@ -284,6 +294,13 @@ def test_other_reasons_for_few_requests(rows: list[dict[str, Any]], limit: int) 
     m = measures(intervals=numbered(rows), setup={"engine": "vllm", "max_running": limit})
 
     assert isinstance(client_too_slow.check(m), NotApplicable)
+
+
+def test_a_cache_of_unknown_fill_is_not_an_empty_one() -> None:
+    untold = [*[window(110.0, 4, kv_usage=None)] * 60, *[window(0.0, 0, phase="idle")] * 2]
+    m = measures(intervals=numbered(untold), setup={"engine": "vllm", "max_running": 256})
+
+    assert isinstance(client_too_slow.check(m), CannotTell)
 
 
 # --- batching-pays

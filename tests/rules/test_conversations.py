@@ -69,6 +69,21 @@ def test_conversations_are_followed_over_each_other() -> None:
     assert sorted(followed.group_by("talker").len()["len"]) == [12, 12, 12]
 
 
+def test_a_rotated_log_is_followed_from_its_older_part() -> None:
+    """The older part sorts after the newer one by name, and line numbers start again."""
+    rows = taking_turns("abcabccbaacb" * 3, room=1, apart=12_000)
+    half = len(rows) // 2
+    parts = [
+        {**row, "source": "server.log.1" if i < half else "server.log", "line": i % half + 1}
+        for i, row in enumerate(rows)
+    ]
+    columns = ("row", "talker", "before", "said", "taken")
+
+    whole, rotated = (follow(measures(made).turns).select(columns) for made in (rows, parts))
+
+    assert rotated.equals(whole)
+
+
 def test_two_conversations_on_one_slot() -> None:
     rows = taking_turns("aabbaabbab" * 3, room=1)
     m = measures(rows, setup={"slots": 1, "context": 16_384, "host_cache_bytes": 0})

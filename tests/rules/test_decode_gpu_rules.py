@@ -160,7 +160,7 @@ def test_a_cpu_that_reads_a_tenth_of_its_memory() -> None:
         (chats(60, draft_tokens=100), ON_4090, None, NotApplicable),
         (chats(60), {**ON_4090, "kv_heads": None}, None, CannotTell),
         (chats(40, prompt_tokens=16_000), ON_4090, None, CannotTell),
-        (chats(60), {**ON_4090, "eager": True}, None, NotApplicable),
+        (chats(60, engine="vllm"), {**ON_4090, "eager": True}, None, NotApplicable),
         (chats(60), LLAMA_3_8B, None, CannotTell),
         (chats(60, prefill_ms=90_000.0), ON_4090, None, NotApplicable),
         (chats(60, output=20), ON_4090, None, CannotTell),
@@ -193,7 +193,9 @@ def test_a_rule_that_is_switched_off_explains_nothing() -> None:
     setup = {**ON_4090, "eager": True}
     off = Settings(disabled=frozenset({"eager-mode"}))
 
-    assert isinstance(decode_far_below.check(measures(chats(60), setup=setup, settings=off)), Finding)
+    assert isinstance(
+        decode_far_below.check(measures(chats(60, engine="vllm"), setup=setup, settings=off)), Finding
+    )
 
 
 # --- multi-gpu-no-gain
@@ -346,6 +348,16 @@ def test_a_mac_that_wires_its_memory_again() -> None:
     assert finding.requests == 10
     assert saved(finding) == pytest.approx(2.6, rel=0.05)
     assert finding.evidence[0].lines[0].line == 2
+
+
+@pytest.mark.parametrize(
+    ("backend", "switch"), [("Metal", "GGML_METAL"), ("CUDA", "a request for one token")]
+)
+def test_only_metal_has_a_switch_against_it(backend: str, switch: str) -> None:
+    setup = {**MAC, "devices": [Device(name="RTX 3060", backend=backend)], "engine_version": "b9000"}
+    finding = found(idle_clock_wake.check(measures(after_pauses(260.0), setup=setup)))
+
+    assert finding.fixes[0].apply.startswith(switch)
 
 
 @pytest.mark.parametrize(

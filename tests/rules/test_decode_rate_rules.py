@@ -96,7 +96,14 @@ def test_house_rules(module: ModuleType) -> None:
     assert complaints(module) == []
 
 
-@pytest.mark.parametrize("log", sorted(path.parent for path in LOGS.rglob("server.log")), ids=str)
+REAL_LOGS = sorted(path.parent for path in LOGS.rglob("server.log"))
+
+
+def test_there_are_real_logs_to_be_silent_on() -> None:
+    assert len(REAL_LOGS) > 40
+
+
+@pytest.mark.parametrize("log", REAL_LOGS, ids=str)
 def test_silent_on_every_real_log(log: Path) -> None:
     """All of them ran on two virtual cores of one kind, with a model of 92 MB: none of this was wrong."""
     assert speaking(read(str(log.relative_to(LOGS)))) == set()
@@ -366,6 +373,15 @@ def test_half_the_bandwidth_with_threads_enough() -> None:
     assert saved(finding) == pytest.approx(8 * 300 / 7 / 2, rel=0.01)
     assert "39 %" in finding.why
     assert speaking(m) == {"memory-channels"}
+
+
+def test_no_more_bandwidth_than_cpus_reach() -> None:
+    """At 48 % of the paper, twice would be 96 %; CPUs reach 80 %, so 0.6 of the time is left."""
+    m = measures(chats(7), setup={**CPU, "threads": 8}, machine=Machine(bandwidth_gb_s=72.8, cores=8))
+    finding = found(memory_channels.check(m))
+
+    assert m.cpu.reached == pytest.approx(0.48, abs=0.005)
+    assert saved(finding) == pytest.approx(8 * 300 / 7 * 0.4, rel=0.02)
 
 
 @pytest.mark.parametrize(

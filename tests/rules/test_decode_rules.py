@@ -161,6 +161,14 @@ def test_d13_cpu_at_its_bandwidth() -> None:
     assert any("fewer bytes" in fix.title for fix in finding.fixes[:2])
 
 
+@pytest.mark.parametrize(("unknown", "told"), [((), True), (("quantization", "parameters"), False)])
+def test_bits_that_are_unknown_are_not_few(unknown: tuple[str, ...], *, told: bool) -> None:
+    setup = {**ON_4090, **dict.fromkeys(unknown)}
+    finding = found(at_bandwidth_ceiling.check(measures(chats(130), setup=setup)))
+
+    assert any("below 4.9 bits" in vain for vain in finding.wont_help) == told
+
+
 def test_d19_without_eager_mode_is_at_the_ceiling() -> None:
     setup = {**LLAMA_3_8B, "weights_bytes": 15_200_000_000}
     m = measures(chats(45.9), setup=setup, machine=Machine("NVIDIA RTX A6000"))

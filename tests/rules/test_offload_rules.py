@@ -138,6 +138,13 @@ def test_what_is_in_main_memory_takes_no_gpu_memory() -> None:
     assert taken == [9 * GIB, 9 * GIB, 8 * GIB, 5 * GIB]
 
 
+@pytest.mark.parametrize(("layers", "kv_gib"), [(33, 4.0), (0, 0.0), (11, 4 / 3), (None, 4.0)])
+def test_unknown_layers_are_not_no_layers(layers: int | None, kv_gib: float) -> None:
+    facts = {"kv_bytes": 4 * GIB, "kv_cpu_bytes": None, "layers_offloaded": layers, "layers_offloadable": 33}
+
+    assert measures(setup={**LLAMA_3_8B, **facts}).room.kv_vram_bytes == pytest.approx(kv_gib * GIB)
+
+
 # --- mixtures of experts
 
 QWEN_30B_A3B: dict[str, Any] = {

@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 
 from rules.physics.batching import (
     MEASURED_EFFICIENCY,
-    aggregate_tok_s,
     crossover_sequences,
     decode_tok_s_during_prefill,
-    preemption_loss_ms,
-    queue_saving_at_most_ms,
     ridge_flop_per_byte,
     stall_ms,
     step_ms,
@@ -26,7 +23,6 @@ from rules.physics.overflow import (
     spill_ms_per_token,
 )
 from rules.physics.speculation import (
-    accepted_share,
     break_even_acceptance,
     expected_tokens,
     measured_speedup,
@@ -75,7 +71,7 @@ def step(sequences: int, kv_bytes: float = 0.0) -> float:
 
 def test_a_step_for_one_is_plain_decode() -> None:
     assert step(1, 1e9) == decode_ms_per_token(LLAMA3_8B_Q4_K_M, 1e9, 1008, 32, GEFORCE)
-    assert aggregate_tok_s(1, step(1)) == pytest.approx(129.9, abs=0.05)
+    assert 1000 / step(1) == pytest.approx(129.9, abs=0.05)
 
 
 def test_a_batch_is_free_until_compute_binds() -> None:
@@ -95,8 +91,7 @@ def test_without_compute_figures_only_memory_binds() -> None:
 def test_more_sequences_give_more_together_and_less_each(sequences: int, kv_bytes: float) -> None:
     one, more = step(sequences, kv_bytes), step(sequences + 1, kv_bytes)
     assert one <= more
-    together = aggregate_tok_s(sequences, one), aggregate_tok_s(sequences + 1, more)
-    assert together[1] >= together[0] * (1 - 1e-12)
+    assert (sequences + 1) / more >= sequences / one * (1 - 1e-12)
 
 
 def test_measured_efficiency_is_that_of_the_published_rows() -> None:
@@ -114,16 +109,9 @@ def test_a_stream_gets_one_token_per_chunk(chunk: int, tok_s: float) -> None:
     assert stall_ms(chunk, 2400) == pytest.approx(1000 / rate)
 
 
-def test_busy_slots_and_what_one_more_can_save() -> None:
-    rho = utilisation(service_ms=54_000, slots=1, window_ms=60_000)
-    assert rho == 0.9
-    saved = queue_saving_at_most_ms(100_000, 1, 2)
-    assert saved == 100_000 * (1 - utilisation(54_000, 2, 60_000) / rho) == 50_000
-    assert queue_saving_at_most_ms(100_000, 2, 2) == 0
-
-
-def test_preemption_evaluates_everything_again() -> None:
-    assert preemption_loss_ms(8000, 400, 2400) == 3500
+def test_twice_the_slots_are_half_as_busy() -> None:
+    assert utilisation(service_ms=54_000, slots=1, window_ms=60_000) == 0.9
+    assert utilisation(service_ms=54_000, slots=2, window_ms=60_000) == 0.45
 
 
 @pytest.mark.parametrize(
@@ -134,7 +122,6 @@ def test_preemption_evaluates_everything_again() -> None:
         lambda: step_ms(0, 1e9, 0, 1008, 32, GEFORCE),
         lambda: stall_ms(100, 0),
         lambda: utilisation(1, 0, 1),
-        lambda: queue_saving_at_most_ms(1, 2, 1),
         lambda: speedup(1.1, 3, 0.1),
         lambda: speedup(0.5, 0, 0.1),
         lambda: speedup(0.5, 3, -0.1),
@@ -197,8 +184,6 @@ def test_a_better_draft_is_never_slower(a: float, b: float, length: int, cost: f
 def test_what_a_log_counts() -> None:
     assert verifications(100, 60) == 40
     assert tokens_per_verification(60, 40) == 100 / 40
-    assert accepted_share(470, 235) == 0.5
-    assert accepted_share(0, 0) is None
     assert tokens_per_verification(0, 0) is None
     assert measured_speedup(expected_tokens(0.8, 3), 0.3 * 20, 20) == pytest.approx(speedup(0.8, 3, 0.1))
 

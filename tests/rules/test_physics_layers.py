@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.setup import Setup
 from rules.physics.kv import cache_bytes, kv_bytes_per_token
 from rules.physics.layers import (
     LayerCache,
     cache_growth_bytes_per_token,
     cache_layers,
     cache_size_bytes,
-    layers_of_setup,
 )
 
 GIB, MIB, KIB = 2**30, 2**20, 1024
@@ -138,22 +136,6 @@ def test_an_unknown_kv_type_or_state_has_no_size() -> None:
     assert cache_size_bytes([LayerCache(8, 8)], 10, "turbo3") is None
     assert cache_growth_bytes_per_token([LayerCache(8, 8)], "f16", "turbo3") is None
     assert cache_size_bytes([LayerCache(8, 8), LayerCache(state_bytes=None)], 10) is None
-
-
-def test_what_a_log_says_of_a_model() -> None:
-    setup = Setup(
-        architecture="gemma3", layers=62, kv_heads=16, head_dim_k=128, head_dim_v=128, sliding_window=1024
-    )
-    assert layers_of_setup(setup) == layers("gemma3", facts(62, 16, 128, attention__sliding_window=1024))
-    assert layers_of_setup(Setup(layers=32)) is None
-    deepseek = Setup(architecture="deepseek2", layers=61, kv_heads=1, head_dim_k=576, head_dim_v=512)
-    assert cache_growth_bytes_per_token(layers_of_setup(deepseek) or []) == 70_272
-    hybrid = layers_of_setup(
-        Setup(architecture="qwen35", layers=64, kv_heads=4, head_dim_k=256, head_dim_v=256)
-    )
-    assert hybrid is not None
-    assert cache_size_bytes(hybrid, 1000) is None
-    assert cache_growth_bytes_per_token(hybrid) == 64 * KIB
 
 
 @given(st.integers(1, 90), st.integers(1, 64), st.integers(16, 512), st.integers(0, 200_000))

@@ -44,11 +44,19 @@ class Bodies:
         self._told: dict[str, None] = {}
         self.pretty = PrettyTimings(self._take)
 
-    def take(self, m: re.Match[bytes], at: At) -> None:
-        """One body or chunk."""
+    def take(self, m: re.Match[bytes], at: At) -> bool:
+        """One body or chunk; false where its timings are another program's."""
         self.pretty.flush()
-        if (body := json_object(m["body"])) is not None:
-            self._take(body, at, at)
+        body = json_object(m["body"])
+        timings = body.get("timings") if body else None
+        if (
+            body is None
+            or not isinstance(timings, dict)
+            or not {"prompt_ms", "predicted_ms"} <= timings.keys()
+        ):
+            return False
+        self._take(body, at, at)
+        return True
 
     def _take(self, body: dict[str, Any], first: At, last: At) -> None:
         row = _row(body, first, last)

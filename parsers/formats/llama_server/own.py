@@ -58,7 +58,7 @@ class OwnLines(Reader):
 
     def dump(self, m: re.Match[bytes], at: At) -> None:
         """A chat template or an answer follows, raw, on as many lines as it has."""
-        self._dump_line = at.number
+        self._dump_line = at.own_number
 
     def dumped(self, m: re.Match[bytes], at: At) -> None:
         """The text is over."""
@@ -73,7 +73,7 @@ class OwnLines(Reader):
         return not self.process.clocked and not self._in_dump(at)
 
     def _in_dump(self, at: At) -> bool:
-        return self._dump_line is not None and at.number <= self._dump_line + _LONGEST_DUMP_LINES
+        return self._dump_line is not None and at.own_number <= self._dump_line + _LONGEST_DUMP_LINES
 
     def _see_clock(self, m: re.Match[bytes], at: At) -> float | None:
         """The process's clock in ms; one that goes back is another's, unless a host runs several."""

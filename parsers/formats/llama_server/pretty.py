@@ -54,7 +54,7 @@ class PrettyTimings:
     def add(self, m: re.Match[bytes], at: At) -> None:
         """``"prompt_ms": 50.0,``; one that stands apart belongs to something else."""
         key = m["key"].decode()
-        if self._last is None or at.number - self._last.number > _NEXT_LINES or key in self._fields:
+        if self._last is None or at.own_number - self._last.own_number > _NEXT_LINES or key in self._fields:
             self.flush()
         else:
             self._fields[key], self._last = json.loads(m["value"]), at

@@ -245,15 +245,15 @@ class ServerReader(CacheLines, ModelLines):
         if (task := self._block) and task.timed and task.drafted is None:
             task.accepted, task.drafted = int(m["accepted"]), int(m["drafted"])
 
-    def body(self, m: re.Match[bytes], at: At) -> None:
+    def body(self, m: re.Match[bytes], at: At) -> bool | None:
         """An answer as a client logs it; where slot lines tell of the same request, it adds nothing."""
-        if not self._tasks.seen:
-            self._bodies.take(m, at)
+        return None if self._tasks.seen else self._bodies.take(m, at)
 
-    def timings(self, m: re.Match[bytes], at: At) -> None:
-        """``"timings": {`` of an answer printed over many lines."""
+    def timings(self, m: re.Match[bytes], at: At) -> bool | None:
+        """``"timings": {`` of an answer printed over many lines; browsers log such blocks too."""
         if not self._tasks.seen:
             self._bodies.pretty.open(at)
+        return None if self._tasks.seen else False
 
     def timing(self, m: re.Match[bytes], at: At) -> None:
         """One of its fields."""

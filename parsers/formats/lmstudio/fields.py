@@ -70,7 +70,7 @@ class Fields:
     def add(self, m: re.Match[bytes], at: At) -> None:
         """One field; one that stands apart, or comes again, begins the next block."""
         field = FIELD_OF[m["key"].decode()]
-        if self._last is None or at.number - self._last.number > _NEXT_LINES or field in self._fields:
+        if self._last is None or at.own_number - self._last.own_number > _NEXT_LINES or field in self._fields:
             self.flush()
             self._first = at
         self._last = at

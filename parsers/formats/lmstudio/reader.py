@@ -163,14 +163,17 @@ class AppReader(Reader):
         if reuse is not None and reuse[1] == row.prefill_tokens:
             row.prompt_tokens, row.cached_tokens = reuse[0], reuse[0] - reuse[1]
 
-    def body(self, m: re.Match[bytes], at: At) -> None:
+    def body(self, m: re.Match[bytes], at: At) -> bool:
         """An answer of the REST API or an event of ``lms log stream --json`` on one line."""
-        if self.process.host == ENGINE or (found := fields_of_body(m["body"])) is None:
-            return
+        if self.process.host == ENGINE:
+            return True
+        if (found := fields_of_body(m["body"])) is None:
+            return False
         fields, model, asked_at = found
         row = Request(line=at.number, engine=ENGINE, first_line=at.number, offset=at.offset)
         row.model, row.started_at = model, asked_at
         self._emit_told(row, fields)
+        return True
 
     def field(self, m: re.Match[bytes], at: At) -> None:
         """One of an answer's statistics on a line of its own."""

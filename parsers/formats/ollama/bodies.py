@@ -62,15 +62,14 @@ class Bodies:
         self._at: At | None = None
         self._first: At | None = None
 
-    def body(self, m: re.Match[bytes], at: At) -> None:
+    def body(self, m: re.Match[bytes], at: At) -> bool:
         """``{"model":"llama3.2:3b","created_at":"...","done":true,"total_duration":...}``."""
         answer = json_object(m["body"])
-        if (
-            answer is not None
-            and answer.get("done") is not False
-            and (row := _row(answer, at, at)) is not None
-        ):
+        if answer is None or (row := _row(answer, at, at)) is None:
+            return False
+        if answer.get("done") is not False:
             self._emit(row)
+        return True
 
     def field(self, m: re.Match[bytes], at: At) -> None:
         """One field; ``total_duration`` opens a block, its neighbours follow on the next lines."""
@@ -84,7 +83,7 @@ class Bodies:
             self.flush()
             self._fields, self._first = {**(self._before if in_json else {}), key: known}, at
             self._before = {}
-        elif self._at is None or at.number - self._at.number > _NEXT_LINES or key in self._fields:
+        elif self._at is None or at.own_number - self._at.own_number > _NEXT_LINES or key in self._fields:
             self.flush()
             return
         else:

@@ -96,7 +96,7 @@ class Models:
         server, self.starting = self.starting, None
         if server is not None:
             run = self._adopt(server)
-            at = At(server.line, 0, server.started_at, b"")
+            at = At(server.line, 0, server.started_at, b"", server.line)
             self._tell(at, "model_load", server.detail() or "settings not logged", server.load_ms, run)
             if (alone := self.machine.take_alone()) is not None:
                 self._tell(alone, "fallback", "no GPU found: models run on the CPU", None, run)

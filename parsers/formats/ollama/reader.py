@@ -148,10 +148,9 @@ class OllamaReader(HostLines):
 
     # --- what Ollama's clients print
 
-    def body(self, m: re.Match[bytes], at: At) -> None:
+    def body(self, m: re.Match[bytes], at: At) -> bool:
         """An API answer on one line; in a server's log the access line tells the same."""
-        if not self._server_log:
-            self._bodies.body(m, at)
+        return self._server_log or self._bodies.body(m, at)
 
     def field(self, m: re.Match[bytes], at: At) -> None:
         """One field of an answer that stands on several lines, or of ``ollama run --verbose``."""

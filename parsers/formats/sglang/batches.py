@@ -34,7 +34,7 @@ DECODE = line(
     "decode", b"Decode batch", HEAD + rb"Decode batch(?: \[\d+\])?[.,] (?P<fields>#running-req: \d.*)"
 )
 
-_FIELD = re.compile(rb"(?:^|, )(#?[a-z][\w /()-]*): (-?\d+(?:\.\d+)?)(%?)(?=[, \r]|$)")
+_FIELD = re.compile(rb"(?:^|, )(#?[a-z][\w /()-]*): (-?\d+(?:\.\d+)?)(%?)(?=,(?!\d)|[ \r]|$)")
 _GRAPH = re.compile(rb"\bcuda graph: (True|False)")
 _TICK_MS = 1_000.0
 _FEWEST_TICKS = 5

@@ -37,7 +37,7 @@ _DISCONNECTED = line(
     "disconnected",
     b"is disconnected from the client side",
     rb"(?:" + HEAD + rb")?(?:\w*Error: )?Request is disconnected from the client side(?: \(type \d\))?\. "
-    rb"Abort request (?:obj\.rid=')?(?P<rid>[\w.:-]{1,100})",
+    rb"Abort request (?:obj\.rid='|(?!obj))(?P<rid>[\w.:-]{1,100})",
 )
 _FAILED = (
     HEAD + rb"INFO: +\S+ - \"POST (?P<route>/v1/chat/completions|/v1/completions|/v1/responses|/v1/messages"

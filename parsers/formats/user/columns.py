@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, get_type_hints
 
 from parsers.formats.base import integer, number, text
 from parsers.formats.ollama.durations import go_duration_ms, plausible
+from parsers.formats.possible import LARGEST
 from parsers.records import Interval, Request, columns
 from parsers.setup import Setup
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Unit: TypeAlias = Literal["s", "ms", "us", "ns", "duration", "tokens/s", "ms/token", "%"]
 Value: TypeAlias = int | float | bool | str | datetime | None
+CLOCKS = ("iso", "unix", "unix_ms")
 TIME = "time"
 """A group of any line: when it was printed, read by the format's ``clock``."""
 
@@ -27,6 +29,8 @@ _SAME_UP_TO = 1.02
 _WORD = 200
 _BOOLS = {b"true": True, b"yes": True, b"1": True, b"false": False, b"no": False, b"0": False}
 _COARSEST = 0.05
+_GROUPED = re.compile(rb"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_ANY_MOMENT = datetime(2026, 12, 30, 13, 14, 15, 161718, UTC)
 _YEAR = re.compile("%[yYcxDG]")
 
 
@@ -101,8 +105,14 @@ def converter(
     return _amount
 
 
+def is_grouped(printed: bytes) -> bool:
+    """True where each comma parts groups of three digits; ``12,5`` is a decimal comma or a list."""
+    return _GROUPED.fullmatch(printed.strip()) is not None
+
+
 def _plain(printed: bytes) -> bytes:
-    return printed.strip().replace(b",", b"")
+    """Without its thousands separators; what has other commas stays as it is, and is no number."""
+    return printed.strip().replace(b",", b"") if is_grouped(printed) else printed.strip()
 
 
 def _amount(printed: bytes) -> float | None:
@@ -115,7 +125,7 @@ def _amount(printed: bytes) -> float | None:
 def _count(printed: bytes) -> int | None:
     """A whole number; a negative one can't be, and a fraction or a word is none."""
     try:
-        value = integer(_plain(printed))
+        value = None if b"," in (plain := _plain(printed)) else integer(plain)
     except ValueError:
         return None
     if value is not None and value < 0:
@@ -153,6 +163,23 @@ def clock_of(layout: str | None, year: int) -> Callable[[str], datetime | None]:
             return None
 
     return read
+
+
+def is_clock(layout: str) -> bool:
+    """True for what `clock_of` takes: its own names, and layouts that `strptime` reads back."""
+    if layout in CLOCKS:
+        return True
+    try:
+        _moment(_ANY_MOMENT.strftime(layout), layout, _ANY_MOMENT.year)
+    except (ValueError, re.error):
+        return False
+    return "%" in layout
+
+
+def is_possible_constant(column: str, value: float) -> bool:
+    """False for a number that a column can't hold: none, negative, too large, or a share over 1."""
+    largest = _LONGEST_MS if column.endswith("_ms") else 1.0 if "%" in units_of(column) else LARGEST
+    return 0 <= value <= largest
 
 
 def _moment(printed: str, layout: str, year: int) -> datetime:

@@ -57,7 +57,7 @@ class UserReader(Reader):
         super().__init__(process)
         self._spec = spec
         self._join = _join(spec)
-        clock = clock_of(spec.clock, process.year)
+        clock = clock_of(spec.clock, process.year or process.latest.year)
         self._takers = {re.compile(one.pattern.encode()): _taker(spec, one, clock) for one in spec.line}
 
     def take(self, m: re.Match[bytes], at: At) -> None:

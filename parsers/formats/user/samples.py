@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parsers.carriers import unwrap
 from parsers.formats import FORMATS
-from parsers.formats.user.columns import COLUMNS
+from parsers.formats.user.columns import COLUMNS, is_grouped
 from parsers.formats.user.partial import Partial, longest
 from parsers.formats.user.reader import format_of
-from parsers.formats.user.spec import Problem
+from parsers.formats.user.spec import Problem, columns_of
 from parsers.records import TABLES
 from parsers.stream import Stream
 
@@ -41,7 +41,7 @@ def problems(spec: Spec) -> list[Problem]:
     found = [
         p for number, sample in enumerate(spec.sample) for p in _sample(spec, sample, ("sample", number))
     ]
-    return found or [*_identify(spec), *_unproven(spec)]
+    return found or [*_identify(spec), *_unproven(spec), *_commas(spec)]
 
 
 def _sample(spec: Spec, sample: SampleSpec, path: Path) -> list[Problem]:
@@ -71,6 +71,14 @@ def _bodies(raw: bytes, needle: bytes) -> tuple[bytes, ...]:
 def _matches(line: LineSpec, raw: bytes) -> bool:
     pattern = re.compile(line.pattern.encode())
     return any(pattern.match(body) for body in _bodies(raw, line.needle.encode()))
+
+
+def read_by(spec: Spec, line: LineSpec) -> list[re.Match[bytes]]:
+    """The samples' lines that one kind of line matches, each as it is matched first."""
+    pattern, needle = re.compile(line.pattern.encode()), line.needle.encode()
+    raws = [text.raw for sample in spec.sample for text in _texts(sample) if needle in text.raw]
+    found = (next(filter(None, map(pattern.match, _bodies(raw, needle))), None) for raw in raws)
+    return [match for match in found if match is not None]
 
 
 def _unmatched(spec: Spec, sample: SampleSpec, path: Path) -> Iterator[Problem]:
@@ -122,7 +130,7 @@ def _quoted(part: str, whole: str) -> str:
 def _rows(spec: Spec, sample: SampleSpec, path: Path) -> Iterator[Problem]:
     """What is expected and not given."""
     stream = Stream("sample", formats=(format_of(spec), *FORMATS))
-    rows = [*stream.feed(sample.text.encode()), *stream.close()]
+    rows = [*stream.feed(sample.text.removesuffix("\n").encode() + b"\n"), *stream.close()]
     for table in _ROWS:
         wanted = getattr(sample, table)
         if wanted is not None:
@@ -184,3 +192,25 @@ def _unproven(spec: Spec) -> Iterator[Problem]:
             yield Problem(
                 ("line", number, "pattern"), f"no sample has a line {line.name!r}", "add one to a sample"
             )
+
+
+def _commas(spec: Spec) -> Iterator[Problem]:
+    """Groups that are printed with a comma that parts no thousands: what they mean is unknown."""
+    for number, line in enumerate(spec.line):
+        kinds = columns_of(spec, line)
+        for name, printed in _printed(spec, line):
+            if kinds.get(name) in (int, float) and b"," in printed and not is_grouped(printed):
+                shown = printed.decode("utf-8", "replace")
+                says = f"{name!r} is {shown!r} in a sample: only groups of three digits take commas"
+                at = line.pattern.index(f"(?P<{name}>")
+                yield Problem(("line", number, "pattern"), says, "print a decimal point", at)
+
+
+def _printed(spec: Spec, line: LineSpec) -> Iterator[tuple[str, bytes]]:
+    """What the groups of a line hold in the samples, each group's oddest first."""
+    seen: dict[str, bytes] = {}
+    for match in read_by(spec, line):
+        for name, printed in match.groupdict().items():
+            if printed is not None and (name not in seen or not is_grouped(printed)):
+                seen[name] = printed
+    yield from seen.items()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from parsers.formats.user.columns import COLUMNS, TIME, Unit, units_of
+from parsers.formats.user.columns import CLOCKS, COLUMNS, TIME, Unit, is_clock, is_possible_constant, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _NAME = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 _LITERAL = Annotated[str, Field(min_length=3, max_length=200, pattern=r"^[^\r\n]*$")]
 _PATTERN = Annotated[str, Field(min_length=1, max_length=4000)]
-_CLOCKS = ("iso", "unix", "unix_ms")
 _AT = re.compile(r"at line (\d+), column (\d+)")
 ONE_OF = {
     "ttft_from": ("arrival", "slot"),
@@ -233,6 +232,8 @@ def _constants(values: dict[str, Any], kinds: dict[str, type], path: Path, spec:
             yield Problem((*path, name), f"{name!r} is no column that can be constant", help_, key=True)
         elif type(value) is not kind and not (kind is float and type(value) is int):
             yield Problem((*path, name), f"{value!r} is no {kind.__name__}")
+        elif isinstance(value, float | int) and not is_possible_constant(name, value):
+            yield Problem((*path, name), f"{name!r} can't be {value!r}", "numbers that an engine could print")
         else:
             words = INTERVAL_KINDS if (name, spec.grain) == ("kind", "interval") else ONE_OF.get(name)
             if words and value not in words:
@@ -257,9 +258,9 @@ def _whole(spec: Spec) -> Iterator[Problem]:
         yield from _keys(spec)
     elif spec.key:
         yield Problem(("key",), f"with join = {spec.join!r} no key ties lines", key=True)
-    if spec.clock is not None and spec.clock not in _CLOCKS and "%" not in spec.clock:
+    if spec.clock is not None and not is_clock(spec.clock):
         yield Problem(
-            ("clock",), "no layout of a time", f"{', '.join(_CLOCKS)}, or one such as '%Y-%m-%d %H:%M:%S'"
+            ("clock",), "no layout of a time", f"{', '.join(CLOCKS)}, or one such as '%Y-%m-%d %H:%M:%S'"
         )
     yield from _constants(spec.constants, COLUMNS[spec.grain], ("constants",), spec)
     stated = {name for line in rows for name in (*re.compile(line.pattern).groupindex, *line.constants)}

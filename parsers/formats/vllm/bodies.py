@@ -42,10 +42,12 @@ class Bodies:
         self._process = process
         self._told: dict[str, None] = {}
 
-    def take(self, m: re.Match[bytes], at: At) -> None:
-        """One answer or chunk, or an array of answers."""
+    def take(self, m: re.Match[bytes], at: At) -> bool:
+        """One answer or chunk, or an array of answers; false where none has the metrics."""
+        found = False
         for body in records(m["body"]):
             for row in rows(body, self._process.counts):
+                found = True
                 if row.request_id in self._told:
                     continue
                 if row.request_id is not None:
@@ -53,6 +55,7 @@ class Bodies:
                 row.line = row.first_line = at.number
                 row.offset = at.offset
                 self._process.emit(row)
+        return found
 
 
 def rows(body: Any, counts: Counts) -> Iterator[Request]:

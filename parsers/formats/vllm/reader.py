@@ -62,7 +62,7 @@ _MESSAGES = (
     *setup.WEIGHTS,
     *setup.FACTS,
 )
-LINES = (line("records", NEEDLE, RECORD), BARE_STATS, *JSON_RECORDS, BODIES, *PRINTED, *HTTP)
+LINES = (line("records", NEEDLE, RECORD + rb".*"), BARE_STATS, *JSON_RECORDS, BODIES, *PRINTED, *HTTP)
 
 
 class VllmReader(Reader):
@@ -72,7 +72,7 @@ class VllmReader(Reader):
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        self._clock = Clock(process.year)
+        self._clock = Clock(process.year, process.latest)
         self._aborts = Aborts()
         self._bodies = Bodies(process)
         self._printed = Printed(process)
@@ -107,19 +107,20 @@ class VllmReader(Reader):
         self._release()
         self.stats(m, at)
 
-    def json_record(self, m: re.Match[bytes], at: At) -> None:
+    def json_record(self, m: re.Match[bytes], at: At) -> bool:
         """``{"levelname": "INFO", "name": "vllm.v1...", ..., "message": "Engine 000: ..."}``."""
         record = json_record(m, self._clock)
         if record is None:
-            return
+            return False
         self._known = self._known or any(word in record.message for word in IDENTIFY)
         if self._known:
             self._from = record.process
             self._read(record.message, at if at.time else at._replace(time=record.time))
+        return True
 
-    def body(self, m: re.Match[bytes], at: At) -> None:
+    def body(self, m: re.Match[bytes], at: At) -> bool:
         """An answer with per-request metrics."""
-        self._bodies.take(m, at)
+        return self._bodies.take(m, at)
 
     def printed(self, m: re.Match[bytes], at: At) -> None:
         """``RequestOutput(..., metrics=RequestStateStats(...), ...)``, as a script prints it."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 WRAPPED = (
     rb"[\w.@-]+ +\| |(?=[a-z.-]*\d)[a-z\d.]+(?:-[a-z\d.]+)+ [a-z\d][a-z\d-]* "
-    rb"|\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip="
+    rb"|\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip=|\(\w+:[\w.:-]+ pid="
+    rb"|<\d{1,3}>|MESSAGE=|(?:[\dT:-]{19}: ?)?\d{1,4}\|[\w.@/-]+ +\| "
     rb"|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d) "
     rb"|(?:[A-Z][a-z]{2} (?:[ \d]\d|\d{4}-\d\d-\d\d) [\d:.]+(?: [A-Z+-][\w:]*)?|\[ *\d+\.\d{6}\])"
     rb" \S+ \S+\[\d+\]: "
@@ -48,25 +49,46 @@ def records(body: bytes, head: re.Match[bytes]) -> Iterator[tuple[re.Match[bytes
     following: re.Match[bytes] | None = head
     while following:
         head = following
-        following = _NEXT.match(body, head.end()) if NEEDLE in body[head.end() :] else None
-        yield head, body[head.end() : following.start("head") if following else len(body)]
+        begin = head.end("head")
+        following = _NEXT.match(body, begin) if NEEDLE in body[begin:] else None
+        yield head, body[begin : following.start("head") if following else len(body)]
+
+
+_FURTHEST_ZONE = timedelta(hours=14)
+"""How far a wall clock may be ahead of UTC."""
 
 
 class Clock:
-    """Reads ``11-29 19:39:17``: no year, no zone, so taken as UTC in a given year, which rolls over."""
+    """Reads ``11-29 19:39:17``: no year, no zone, so taken as UTC; the year rolls over.
 
-    def __init__(self, year: int) -> None:
-        self._year = self._first_year = year
+    Args:
+        year: that of the first record; ``None``: the last one in which it isn't after ``latest``.
+        latest: when the log was last written.
+    """
+
+    def __init__(self, year: int | None, latest: datetime) -> None:
+        self._year = self._first_year = latest.year if year is None else year
+        self._latest = latest + _FURTHEST_ZONE if year is None else None
         self._month: int | None = None
 
     def read(self, head: re.Match[bytes]) -> datetime | None:
         """The time of a record; ``None`` for a day that is none."""
-        month = int(head["month"])
-        year = int(head["year"]) if head["year"] else self._year_of(month)
-        time = parse_yearless(month, int(head["day"]), head["clock"].decode(), year)
+        month, day, clock = int(head["month"]), int(head["day"]), head["clock"].decode()
+        if head["year"]:
+            year = int(head["year"])
+        else:
+            if self._month is None and self._latest is not None:
+                self._begin(parse_yearless(month, day, clock, self._year))
+            year = self._year_of(month)
+        time = parse_yearless(month, day, clock, year)
         if time is None or head["fraction"] is None:
             return time
         return time + timedelta(seconds=float(b"0." + head["fraction"][1:]))
+
+    def _begin(self, time: datetime | None) -> None:
+        """The first record is of the year before where it would be after the log was last written."""
+        if time is not None and self._latest is not None and time > self._latest:
+            self._year = self._first_year = self._year - 1
 
     def _year_of(self, month: int) -> int:
         """December to January is a new year; a late line of the old one may still follow."""

@@ -12,7 +12,7 @@ _ROUTES = (
     rb"|/invocations"
 )
 _FAILED = (
-    rb"(?:\([^()]* pid=\d+[^()]*\) *)?INFO: +\S+ - \"POST (?:/[\w.-]+)*?(?P<route>"
+    rb"(?:\([\w.-]+ pid=\d+\) *)?INFO: +\S+ - \"POST (?:/[\w.-]+)*?(?P<route>"
     + _ROUTES
     + rb")(?:\?\S*)? HTTP/[\d.]+\" (?P<status>[45]\d\d)\b"
 )

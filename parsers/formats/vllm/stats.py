@@ -54,7 +54,7 @@ _LONGEST_WINDOW = 1.5
 _TICK_MS = 1_000.0
 _FEWEST_TICKS = 5
 
-_FIELD = re.compile(rb"(?:^|, )([A-Za-z][A-Za-z ]*): (-?\d+(?:\.\d+)?|nan|inf)")
+_FIELD = re.compile(rb"(?:^|, )([A-Za-z][A-Za-z ]*): (-?\d+(?:\.\d+)?|nan|inf)(?![.,]?\d|\w)")
 
 
 def fields(message: bytes) -> dict[bytes, bytes]:

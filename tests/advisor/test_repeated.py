@@ -1,0 +1,53 @@
+"""What several inputs tell of is counted once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+from tests.advisor.helpers import ROOT, phasewise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REAL = ROOT / "tests" / "logs" / "llama-server-b11434" / "d_parallel4_12req"
+
+
+def page(*paths: Path, cwd: Path | None = None) -> dict[str, object]:
+    data: dict[str, object] = json.loads(phasewise(*paths, "--format", "json", cwd=cwd).out)
+    return data
+
+
+def test_a_log_its_copy_and_what_the_client_saved_are_the_same_requests(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    shutil.copy(REAL / "server.log", log)
+    alone = page(log)
+    shutil.copy(REAL / "server.log", tmp_path / "server.log.1")
+    shutil.copy(REAL / "ground_truth.jsonl", tmp_path / "client.jsonl")
+    together = page(log, tmp_path / "server.log.1", tmp_path / "client.jsonl")
+    assert isinstance(together["caveats"], list)
+    told = [c["text"] for c in together["caveats"] if c["id"] == "repeated-requests"]
+    assert told == ["24 requests stand in more than one of the inputs; each counts once."]
+    for key in ("requests", "wall_ms"):
+        assert together["summary"][key] == alone["summary"][key]  # type: ignore[index]
+
+
+def test_export_keeps_what_each_input_says(tmp_path: Path) -> None:
+    shutil.copy(REAL / "server.log", tmp_path / "a.log")
+    shutil.copy(REAL / "server.log", tmp_path / "b.log")
+    assert len(phasewise("export", tmp_path, "--format", "jsonl").out.splitlines()) == 24
+
+
+def test_rules_that_are_off_are_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "phasewise.toml").write_text('[rules]\nenable = ["prefill-*"]\n')
+    caveats = page(REAL / "server.log", cwd=tmp_path)["caveats"]
+    assert isinstance(caveats, list)
+    assert any(c["id"] == "rules-off" and "switched off" in c["text"] for c in caveats)
+
+
+def test_a_device_that_the_log_contradicts_is_a_caveat() -> None:
+    log = ROOT / "sample_logs" / "ollama-reload.log"
+    data = json.loads(phasewise(log, "--device", "RTX 4090", "--format", "json").out)
+    [text] = [c["text"] for c in data["caveats"] if c["id"] == "setup-contradiction"]
+    assert text.startswith("devices is RTX 4090 by --device and NVIDIA GeForce RTX")
