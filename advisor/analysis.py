@@ -22,7 +22,7 @@ from advisor.rotated import as_one, continued
 from advisor.sentences import only_benchmarks, verdict_sentence
 from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
-from rules.attribution import Verdict, aggregate_verdict, interval_verdict, verdict
+from rules.attribution import Verdict, interval_verdict, verdict
 from rules.deployments import deployments, main_setup
 from rules.hardware import CPU_BACKENDS, Machine
 from rules.measures import FEW, Measures
@@ -190,7 +190,7 @@ def _verdict(m: Measures) -> Verdict:
     if m.generations.height:
         return verdict(m.attribution)
     if m.sums.attribution.wall_ms:
-        return aggregate_verdict(m.sums.attribution)
+        return verdict(m.sums.attribution)
     return interval_verdict(m.intervals)
 
 

@@ -114,7 +114,7 @@ def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError
     if stream.engine is None or (engine is not None and not stream.matched[engine]):
         return problem or UnrecognisedError(_nothing(name, stream))
     reading.setups += stream.setup_of_run
-    _add_counts(reading.counts, stream.counts)
+    reading.counts.add(stream.counts)
     reading.sources.append(_summary(name, stream))
     return problem
 
@@ -169,8 +169,3 @@ def _summary(name: str, stream: Stream | DocumentReader) -> Source:
         aborted_requests=counts.aborted_requests,
         failed_requests=counts.failed_requests,
     )
-
-
-def _add_counts(total: Counts, more: Counts) -> None:
-    for name in Counts.__slots__:
-        setattr(total, name, getattr(total, name) + getattr(more, name))

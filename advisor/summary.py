@@ -38,7 +38,7 @@ def summarise(m: Measures) -> Summary:
         ),
         prompt_tokens=_percentiles(rows["prompt_tokens"]),
         output_tokens=_percentiles(rows["output_tokens"]),
-        concurrency=m.concurrency,
+        concurrency=m.overlap.most,
         steps=_steps(m.intervals),
         windows=_windows(m.intervals),
         means=means,

@@ -53,21 +53,10 @@ def attribute(requests: pl.DataFrame) -> Attribution:
 
 
 def verdict(attributed: Attribution) -> Verdict:
-    """The leading phase of requests; ``other`` never leads, it makes the verdict mixed.
+    """The leading phase of requests, or of sums over them; ``other`` never leads, it makes the verdict mixed.
 
     A phase that leads it leads each of its parts. Where it leads and no request tells prefill and decode
     apart, there is no verdict.
-    """
-    shares = {p: s for p, s in attributed.phase_share.items() if s is not None}
-    leading = _leading(shares) if shares else Verdict("unknown", None)
-    return leading if attributed.split or leading.phase != "mixed" else Verdict("unknown", None)
-
-
-def aggregate_verdict(attributed: Attribution) -> Verdict:
-    """The leading phase of requests that are only known by their sums.
-
-    What a sum of totals has beyond the named phases is ``other``: a phase that leads it leads each of its
-    parts. Where ``other`` leads and prefill and decode are not told apart, there is no verdict.
     """
     shares = {p: s for p, s in attributed.phase_share.items() if s is not None}
     leading = _leading(shares) if shares else Verdict("unknown", None)

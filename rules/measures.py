@@ -229,11 +229,6 @@ class Measures:
         return turns(self.generations, serial=self.serial)
 
     @cached_property
-    def concurrency(self) -> int | None:
-        """Most requests in flight at once; ``None`` without a clock."""
-        return self.overlap.most
-
-    @cached_property
     def overlap(self) -> Overlap:
         """Requests side by side on the clock: see `rules.concurrency`."""
         return Overlap(self)

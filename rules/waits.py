@@ -80,7 +80,7 @@ def holdup(m: Measures, waiting: pl.DataFrame) -> Holdup:
     kv_usage = median(waiting.select("kv_usage"))
     if (kv_usage is not None and kv_usage >= KV_FULL) or m.finds(kv_pool_full_preempt):
         return _kv_full(m)
-    running = largest(waiting["running"]) or m.concurrency
+    running = largest(waiting["running"]) or m.overlap.most
     cap = _cap(m, running)
     if m.engine not in SHARED_POOL and cap is None:
         return Holdup((more_slots(m, running),))

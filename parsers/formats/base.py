@@ -111,7 +111,7 @@ class Counts:
     repeated_requests: int = 0
 
     def add(self, more: Counts) -> None:
-        """Take in what another process counted."""
+        """Take in what another process or source counted."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(more, name))
 

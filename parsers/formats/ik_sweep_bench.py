@@ -13,6 +13,7 @@ import re
 
 from parsers.formats.base import At, Format, Process, Reader, line
 from parsers.formats.llama_cpp import HEAD
+from parsers.formats.rates import seconds_ms
 from parsers.records import Request
 
 _ENGINE = "llama-sweep-bench"
@@ -113,9 +114,9 @@ class SweepReader(Reader):
                 engine=_ENGINE,
                 request_id=f"pp{prompt}+tg{output} @ d{depth}",
                 prefill_tokens=prompt or None,
-                prefill_ms=_ms(m["prefill_s"]) if prompt else None,
+                prefill_ms=seconds_ms(m["prefill_s"]) if prompt else None,
                 output_tokens=output or None,
-                decode_ms=_ms(m["decode_s"]) if output else None,
+                decode_ms=seconds_ms(m["decode_s"]) if output else None,
                 decode_steps=output or None,
                 context_tokens=depth + max(prompt, output),
                 kind="benchmark",
@@ -123,11 +124,6 @@ class SweepReader(Reader):
                 offset=at.offset,
             )
         )
-
-
-def _ms(seconds: bytes) -> float | None:
-    """Printed seconds in ms; ``None`` where they were too short to print."""
-    return round(1e3 * float(seconds), 3) or None
 
 
 FORMAT = Format(

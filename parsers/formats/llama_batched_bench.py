@@ -10,6 +10,7 @@ import re
 
 from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.llama_cpp import HEAD
+from parsers.formats.rates import seconds_ms
 from parsers.records import Request
 
 _ENGINE = "llama-batched-bench"
@@ -88,22 +89,17 @@ class BatchedBenchReader(Reader):
                 engine=_ENGINE,
                 prompt_tokens=prompt or None,
                 prefill_tokens=prompt or None,
-                prefill_ms=_ms(m["prefill_s"]) if prompt else None,
+                prefill_ms=seconds_ms(m["prefill_s"]) if prompt else None,
                 output_tokens=output or None,
-                decode_ms=_ms(m["decode_s"]) if output else None,
+                decode_ms=seconds_ms(m["decode_s"]) if output else None,
                 decode_steps=output or None,
-                total_ms=_ms(m["total_s"]),
+                total_ms=seconds_ms(m["total_s"]),
                 context_tokens=int(m["kv"]),
                 kind="benchmark",
                 first_line=at.number,
                 offset=at.offset,
             )
         )
-
-
-def _ms(seconds: bytes) -> float | None:
-    """Printed seconds in ms; ``None`` where they were too short to print."""
-    return round(1e3 * float(seconds), 3) or None
 
 
 FORMAT = Format(

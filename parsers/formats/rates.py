@@ -1,9 +1,14 @@
-"""What a printed rate says: the time that its tokens took, and whether it fits the time beside it."""
+"""What a printed time or rate says: milliseconds, and whether a rate fits the time beside it."""
 
 from __future__ import annotations
 
 _MOST_ERROR = 0.01
 _SLACK = 1e-6
+
+
+def seconds_ms(printed: bytes) -> float | None:
+    """Printed seconds in ms; ``None`` where they were too short to print."""
+    return round(1e3 * float(printed), 3) or None
 
 
 def time_ms(tokens: int, rate: float | None, step: float) -> float | None:

@@ -32,7 +32,7 @@ ID = "clock"
 
 def check(m: Measures) -> Caveat | None:
     """Say what can't be told without a clock."""
-    if m.generations.height <= 1 or m.concurrency is not None or m.serial:
+    if m.generations.height <= 1 or m.overlap.most is not None or m.serial:
         return None
     if m.generations["finished_at"].null_count() < m.generations.height:
         clock = "Requests only have the time at which they ended"

@@ -31,13 +31,13 @@ ID = "concurrent-rates"
 
 def check(m: Measures) -> Caveat | None:
     """Say how many ran at once, and how many alone."""
-    if m.concurrency is None or m.concurrency <= 1 or not m.valid_decode.height:
+    if m.overlap.most is None or m.overlap.most <= 1 or not m.valid_decode.height:
         return None
     alone, rates = m.decoding.alone.height, m.valid_decode.height
     if alone == rates:
         return None
     return Caveat(
         ID,
-        f"Up to {m.concurrency} requests ran at once, and {alone or 'none'} of {rates} decode rates are of "
+        f"Up to {m.overlap.most} requests ran at once, and {alone or 'none'} of {rates} decode rates are of "
         "requests that ran alone: the others share the machine and are slower than one request would be.",
     )

@@ -54,7 +54,7 @@ def _why(m: Measures, held: int) -> str:
     if m.serial:
         slots = "a slot stayed busy" if held == 1 else f"{held} times a slot stayed busy"
         return f"{slots} after its client had gone"
-    if m.concurrency is not None:
+    if m.overlap.most is not None:
         of = f" on {m.setup.slots} slots" if m.setup.slots else ""
-        return f"up to {m.concurrency} requests ran at once{of}"
+        return f"up to {m.overlap.most} requests ran at once{of}"
     return "several slots were in use"

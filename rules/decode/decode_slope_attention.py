@@ -35,12 +35,11 @@ from rules.decode.decode_slope_kv import (
     context_shares,
     deep_tokens,
     slope_evidence,
-    too_flat,
+    steep,
 )
-from rules.fits import context_ratio
 from rules.prefill import kv_type_fallback
 from rules.prefill.prefill_quadratic import ALWAYS_FLASH
-from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.rule import Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled
 from rules.words import count, duration
 
@@ -79,14 +78,10 @@ _SAID = {
 def check(m: Measures) -> Answer:
     """Ask whether attention itself is what slows deep contexts down."""
     t = m.thresholds(RULE)
-    slope = m.decode_slope
-    if slope is None:
-        return CannotTell("answers at very different contexts that ran alone are needed")
-    if flat := too_flat(m, slope, t["r2"], t["context_part"]):
-        return NotApplicable(flat)
-    rho = context_ratio(m)
-    if rho is None:
-        return CannotTell("the size of the KV cache or the memory's bandwidth is not known")
+    found = steep(m, t)
+    if not isinstance(found, tuple):
+        return found
+    slope, rho = found
     if rho.value <= t["rho"] or rho.low <= t["rho_low"]:
         return NotApplicable(f"context costs {rho.value:.1f} times what reading the KV cache explains")
     if m.finds(kv_type_fallback):

@@ -34,7 +34,7 @@ from rules.savings import decode_scaled
 from rules.words import count, duration
 
 if TYPE_CHECKING:
-    from rules.fits import DecodeSlope
+    from rules.fits import DecodeSlope, Estimate
     from rules.measures import Measures
     from rules.rule import Answer, Evidence
     from rules.savings import Array
@@ -69,14 +69,10 @@ EIGHT_BIT = "q8_0"
 def check(m: Measures) -> Answer:
     """Ask whether reading the KV cache is what slows deep contexts down."""
     t = m.thresholds(RULE)
-    slope = m.decode_slope
-    if slope is None:
-        return CannotTell("answers at very different contexts that ran alone are needed")
-    if flat := too_flat(m, slope, t["r2"], t["context_part"]):
-        return NotApplicable(flat)
-    rho = context_ratio(m)
-    if rho is None:
-        return CannotTell("the size of the KV cache or the memory's bandwidth is not known")
+    found = steep(m, t)
+    if not isinstance(found, tuple):
+        return found
+    slope, rho = found
     if rho.value > t["rho"]:
         return NotApplicable(f"context costs {rho.value:.1f} times what reading the KV cache explains")
     kept = _bytes_kept(m)
@@ -102,7 +98,25 @@ def check(m: Measures) -> Answer:
     )
 
 
-def too_flat(m: Measures, slope: DecodeSlope, least_r2: float, least_part: float) -> str | None:
+def steep(m: Measures, t: dict[str, float]) -> tuple[DecodeSlope, Estimate] | NotApplicable | CannotTell:
+    """A slope that matters with its rho, or why there is none.
+
+    Args:
+        m: the log's measures.
+        t: thresholds ``r2`` and ``context_part``.
+    """
+    slope = m.decode_slope
+    if slope is None:
+        return CannotTell("answers at very different contexts that ran alone are needed")
+    if flat := _too_flat(m, slope, t["r2"], t["context_part"]):
+        return NotApplicable(flat)
+    rho = context_ratio(m)
+    if rho is None:
+        return CannotTell("the size of the KV cache or the memory's bandwidth is not known")
+    return slope, rho
+
+
+def _too_flat(m: Measures, slope: DecodeSlope, least_r2: float, least_part: float) -> str | None:
     """Why this slope is no matter, if it is none."""
     if slope.beta_ms.low <= 0 or slope.r2 < least_r2:
         return "time per token does not follow the context"

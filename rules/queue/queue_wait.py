@@ -259,7 +259,7 @@ def _inferred(m: Measures) -> Answer:
             "clients each send their next request when the last one is done, and nobody waits."
         )
         evidence.append(m.evidence("started as a slot came free", started.height, "requests", rows=started))
-        fixes.append(more_slots(m, slots or m.concurrency))
+        fixes.append(more_slots(m, slots or m.overlap.most))
     if blocked:
         why.append(
             f"{held.height} cancelled request{'' if held.height == 1 else 's'} held a slot for "

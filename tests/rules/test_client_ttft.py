@@ -101,6 +101,6 @@ def test_requests_of_one_line_are_said_to_be_counted_on() -> None:
 
 def test_the_clock_of_a_client_tells_how_many_generated_at_once() -> None:
     m = measures(client_rows(200, 1.0))
-    assert m.concurrency is not None
-    assert m.concurrency > 4
+    assert m.overlap.most is not None
+    assert m.overlap.most > 4
     assert clock.check(m) is None

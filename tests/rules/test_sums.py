@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.attribution import PHASES, aggregate_verdict
+from rules.attribution import PHASES, verdict
 from rules.caveats import interval_lines, log_hides_timings, sums_only
 from rules.queue import queue_wait
 from rules.rule import Confidence, Finding, NotApplicable
@@ -31,7 +31,7 @@ def summed(*rows: dict[str, Any], engine: str = "vllm") -> Measures:
 
 
 def judged(**row: Any) -> tuple[str, float | None]:
-    found = aggregate_verdict(summed(row).sums.attribution)
+    found = verdict(summed(row).sums.attribution)
     return found.phase, found.share
 
 
@@ -132,5 +132,5 @@ def test_a_llama_server_whose_prompt_time_is_of_batches() -> None:
     said = sums_only.check(m)
     assert said is not None
     assert "once for each batch" in said.text
-    assert aggregate_verdict(m.sums.attribution).phase == "unknown"
+    assert verdict(m.sums.attribution).phase == "unknown"
     assert m.sums.attribution.wall_ms == pytest.approx(0.0)
