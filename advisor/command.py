@@ -16,9 +16,9 @@ from rules.words import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from advisor.analysis import Options
+    from advisor.options import Given, Inputs, Selection
     from advisor.reading import Reading
     from rules.measures import Measures
 
@@ -57,17 +57,8 @@ def require(paths: Sequence[str]) -> None:
     raise SystemExit(BAD_USAGE)
 
 
-def read(
-    paths: Sequence[str], engine: str | None, format_file: Path | None = None, *, debug: bool = False
-) -> Reading:
-    """Read all inputs; without anything recognised this ends the command with its sentences.
-
-    Args:
-        paths: as given.
-        engine: read them as this engine's logs.
-        format_file: a format of the user's own, tried first.
-        debug: count the shapes of lines that look like timings and are not read.
-    """
+def read(paths: Sequence[str], inputs: Inputs) -> Reading:
+    """Read all inputs; without anything recognised this ends the command with its sentences."""
     from advisor.reading import read as read_all
     from advisor.user_formats import all_formats
     from parsers import UnknownEngineError
@@ -75,12 +66,12 @@ def read(
 
     if STDIN in paths and sys.stdin and sys.stdin.isatty():
         warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
-    formats = all_formats(format_file)
+    formats = all_formats(inputs.format_file)
     try:
-        reading = read_all(paths, engine=engine, formats=formats, debug=debug)
+        reading = read_all(paths, engine=inputs.engine, formats=formats, debug=inputs.debug_unparsed)
     except UnknownEngineError:
         there = ", ".join(engines_of(formats))
-        raise InputError(f"--engine {engine}: no such format; there are {there}.") from None
+        raise InputError(f"--engine {inputs.engine}: no such format; there are {there}.") from None
     for sentence in reading.problems + reading.unrecognised:
         warn(sentence)
     if not reading.sources:
@@ -125,21 +116,7 @@ def hint_at_other_tables(rows: Measures, table: str) -> None:
         warn(f"no {table} in this log, but {'; '.join(others)}.")
 
 
-def options(
-    since: str | None = None,
-    until: str | None = None,
-    model: str | None = None,
-    slot: int | None = None,
-    gguf: Path | None = None,
-    props: str | None = None,
-    device: str | None = None,
-    bandwidth: float | None = None,
-    vram: str | None = None,
-    memory: str | None = None,
-    cores: int | None = None,
-    sockets: int | None = None,
-    no_redact: bool = False,
-) -> Options:
+def options(selection: Selection, given: Given | None = None, *, no_redact: bool = False) -> Options:
     """The options of a command, completed by ``phasewise.toml``.
 
     Raises:
@@ -148,16 +125,19 @@ def options(
     from advisor.analysis import Options
     from advisor.config import machine, settings
     from advisor.filters import Filters
+    from advisor.options import Given
     from rules.hardware import Machine
     from rules.physics.devices import find_device
 
-    filters = Filters(_time("--since", since), _time("--until", until), model, slot)
-    given = machine(
-        Machine(device, bandwidth, _size("--vram", vram), _size("--memory", memory), cores, sockets)
+    filters = Filters(
+        _time("--since", selection.since), _time("--until", selection.until), selection.model, selection.slot
     )
-    if given.device and given.bandwidth_gb_s is None and find_device(given.device, given.vram_bytes) is None:
-        warn(f"{given.device}: no facts known of this device; give its memory's speed with --bandwidth GB/s.")
-    return Options(filters, given, settings(), gguf, props, redact=not no_redact)
+    g = given or Given()
+    vram_bytes, memory_bytes = _size("--vram", g.vram), _size("--memory", g.memory)
+    known = machine(Machine(g.device, g.bandwidth, vram_bytes, memory_bytes, g.cores, g.sockets))
+    if known.device and known.bandwidth_gb_s is None and find_device(known.device, known.vram_bytes) is None:
+        warn(f"{known.device}: no facts known of this device; give its memory's speed with --bandwidth GB/s.")
+    return Options(filters, known, settings(), g.gguf, g.props, redact=not no_redact)
 
 
 def _size(option: str, text: str | None) -> int | None:

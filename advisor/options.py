@@ -1,12 +1,18 @@
-"""The options of the command line, each said once."""
+"""The options of the command line, each said once; what several verbs share comes in groups."""
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class PageFormat(StrEnum):
@@ -47,6 +53,7 @@ Paths = Annotated[
 ]
 Engine = Annotated[str | None, typer.Option(help="Read as this engine's log; see `phasewise formats`.")]
 RuleId = Annotated[str, typer.Argument(metavar="RULE", help="An id of `phasewise rules`.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")]
 FormatToCheck = Annotated[Path, typer.Argument(metavar="FILE", help="A format file.")]
 FormatFile = Annotated[
     Path | None,
@@ -93,7 +100,7 @@ Tflops = Annotated[
     float | None, typer.Option(min=0.1, help="Dense FP16 tensor TFLOPS: bounds the prefill time.")
 ]
 Prompt = Annotated[int | None, typer.Option(min=0, max=10**9, help="Prompt tokens, cached ones included.")]
-Output = Annotated[int | None, typer.Option(min=0, max=10**9, help="Tokens to generate.")]
+OutputTokens = Annotated[int | None, typer.Option("--output", min=0, max=10**9, help="Tokens to generate.")]
 Cached = Annotated[int, typer.Option(min=0, help="Prompt tokens that the cache already holds.")]
 ContextDepth = Annotated[int, typer.Option(min=0, max=10**9, help="Tokens in the cache before the prompt.")]
 PrefillPoint = Annotated[
@@ -105,3 +112,68 @@ DecodeRate = Annotated[
     typer.Option("--decode-tok-s", min=0.001, help="Measured decode rate, in place of the prediction."),
 ]
 NoFlashAttention = Annotated[bool, typer.Option("--no-flash-attention", help="Flash attention is off.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """How the logs are read."""
+
+    engine: Engine = None
+    format_file: FormatFile = None
+    debug_unparsed: DebugUnparsed = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which rows count."""
+
+    since: Since = None
+    until: Until = None
+    model: Model = None
+    slot: Slot = None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What no log says."""
+
+    gguf: Gguf = None
+    props: Props = None
+    device: DeviceName = None
+    bandwidth: Bandwidth = None
+    vram: Vram = None
+    memory: Memory = None
+    cores: Cores = None
+    sockets: Sockets = None
+
+
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb whose parameters of a group's type are that group's options on the command line."""
+    declared = inspect.signature(verb, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {p.name: p.annotation for p in declared if is_dataclass(p.annotation)}
+    flat = [o for p in declared for o in (_options(p.annotation) if p.name in groups else [p])]
+
+    @wraps(verb)
+    def called(**given: Any) -> None:
+        filled = {
+            name: group(**{f.name: given.pop(f.name) for f in fields(group)})
+            for name, group in groups.items()
+        }
+        verb(**given, **filled)
+
+    called.__dict__["__signature__"] = inspect.Signature(flat)
+    called.__annotations__ = {option.name: option.annotation for option in flat}
+    return called
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            f.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if f.default is MISSING else f.default,
+            annotation=hints[f.name],
+        )
+        for f in fields(group)
+    ]

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import parsers.formats
+from advisor.cli_page import cli_page
 from parsers.formats import BUILTIN
 from parsers.records import columns_page
 from rules import remedies
@@ -37,8 +38,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 def pages() -> dict[str, str]:
     """Every generated page by its path under `docs/`."""
     rules = {f"rules/{loaded.rule.id}.md": rule_page(loaded) for loaded in all_rules()}
-    generated = {"columns.md": columns_page(), "formats.md": formats_page(), "rules/README.md": rules_page()}
-    return {**generated, **rules}
+    lists = {"columns.md": columns_page(), "formats.md": formats_page(), "rules/README.md": rules_page()}
+    return {"cli.md": cli_page(), **lists, **rules}
 
 
 def formats_page() -> str:

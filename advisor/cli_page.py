@@ -1,0 +1,75 @@
+"""`docs/cli.md`: every verb and option, read from the command itself."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import typer
+from typer.core import TyperGroup
+
+from advisor.cli import NAME, app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_INTRO = """\
+Every verb with its options, as `phasewise VERB --help` says them. `phasewise PATH` is short for
+`phasewise analyze PATH`, and `phasewise --install-completion` sets up your shell. Data goes to standard
+output, everything else to standard error.
+
+| exit status | means |
+|---|---|
+| 0 | done, also when the engine is recognised but logged no timings |
+| 1 | a limit of `check`, or something in a format file, is broken |
+| 2 | bad usage, an input that can't be read, an output that can't be written |
+| 3 | nothing recognised |
+| 130 | Ctrl-C |
+"""
+
+_OF_THE_SHELL = ("install_completion", "show_completion")  # differ with the shell that asks
+_KINDS = {"int": "N", "int range": "N", "float": "N", "float range": "N", "str": "TEXT", "path": "FILE"}
+
+
+def cli_page() -> str:
+    """The reference of the command line, the same for every terminal."""
+    root = typer.Context(typer.main.get_command(app), info_name=NAME)
+    return "\n".join([f"# Command line\n\n{_INTRO}", *map(_section, _contexts(root))])
+
+
+def _contexts(context: typer.Context) -> Iterator[typer.Context]:
+    """A command and all commands below it."""
+    yield context
+    if isinstance(context.command, TyperGroup):
+        for name, child in context.command.commands.items():
+            yield from _contexts(typer.Context(child, parent=context, info_name=name))
+
+
+def _section(context: typer.Context) -> str:
+    path, command = context.command_path, context.command
+    usage = " ".join([path, *command.collect_usage_pieces(context)]).replace("{", "").replace("}", "")
+    parts = [f"## {path}\n\n{command.help or ''}\n", f"```text\n{usage}\n```\n"]
+    for kind in ("argument", "option"):
+        rows = [
+            _row(*record)
+            for param in command.params
+            if param.param_type_name == kind and param.name not in _OF_THE_SHELL
+            if (record := param.get_help_record(context)) is not None
+        ]
+        if rows:
+            parts.append("\n".join([f"| {kind} | meaning |", "|---|---|", *rows, ""]))
+    return "\n".join(parts)
+
+
+def _row(name: str, meaning: str) -> str:
+    """A parameter: what a shell takes, not the Python type; its default, not its bounds."""
+    name = re.sub(r"^([A-Z]+) <.*>$", r"\1", name)
+    name = re.sub(r"<(.+)>$", lambda m: _KINDS.get(m[1], m[1]), name)
+    said, _, extra = meaning.partition("  [")
+    default = re.match(r"default: ([^;\]]+)", extra)
+    ending = f" Default: `{default[1]}`." if default else ""
+    return f"| `{_cell(name)}` | {_cell(said)}{ending} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

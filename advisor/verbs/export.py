@@ -1,0 +1,36 @@
+"""`phasewise export`: the rows of a log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from advisor.command import end, hint_at_other_tables, options, read, require
+from advisor.options import Inputs, NoRedact, Output, Paths, RowFormat, Selection, Table, grouped
+
+
+@grouped
+def export(
+    paths: Paths,
+    *,
+    table: Annotated[Table, typer.Option(help="Which rows.")] = Table.REQUESTS,
+    output: Output = None,
+    format: Annotated[RowFormat | None, typer.Option(help="Format, if the ending doesn't say.")] = None,  # noqa: A002
+    inputs: Inputs,
+    selection: Selection,
+    no_redact: NoRedact = False,
+) -> None:
+    """Write the rows: exactly what the engine printed, null where it printed nothing."""
+    require(paths)
+    from advisor.analysis import measure
+    from advisor.export import kind_of, target, write
+
+    output = target(output, paths)
+    kind = kind_of(output, format.value if format else None)
+    asked = options(selection, no_redact=no_redact)
+    reading = read(paths, inputs)
+    rows = measure(reading, asked)
+    write(getattr(rows, table.value), table.value, output, kind)
+    hint_at_other_tables(rows, table.value)
+    end(reading, asked)
