@@ -54,6 +54,10 @@ class Options:
     props: str | None = None
     redact: bool = True
 
+    def text(self, text: str) -> str:
+        """A text as it may be shown."""
+        return redact.private(text) if self.redact else redact.clean(text)
+
 
 def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     """Diagnose what was read.
@@ -62,7 +66,11 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
         InputError: a filter that this log can't answer, or a model file that can't be read.
     """
     options = options or Options()
-    measures = measure(reading, options, once=True)
+    return judge(measure(reading, options, once=True), reading, options)
+
+
+def judge(measures: Measures, reading: Reading, options: Options) -> Analysis:
+    """What the rules say of these measures of what was read."""
     read = sum(getattr(reading.tables, name).height for name in ("requests", "intervals", "aggregates"))
     nothing_passes = _nothing_passes(reading.tables, measures, options.filters)
     nobody_waits = nothing_passes or only_benchmarks(measures)
@@ -73,9 +81,8 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
     if nothing_passes:
         sentence = f"None of the {plural(read, 'row')} of this log passes the filters."
     together = diagnosis.combined
-    name = redact.private if options.redact else redact.clean
     return Analysis(
-        sources=[s.model_copy(update={"path": name(s.path)}) for s in reading.sources],
+        sources=[s.model_copy(update={"path": options.text(s.path)}) for s in reading.sources],
         setups=[s for s in measures.setups if not s.is_empty],
         setup=measures.setup,
         summary=summarise(measures),

@@ -14,11 +14,13 @@ from rules.rule import Bound, Confidence, Phase
 SCHEMA = "phasewise.analysis/1"
 
 
-class _Model(BaseModel):
+class Section(BaseModel):
+    """A part of the analysis; unknown keys are a mistake."""
+
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
-class Source(_Model):
+class Source(Section):
     """One file or stream that was read."""
 
     path: str
@@ -35,7 +37,7 @@ class Source(_Model):
     failed_requests: int
 
 
-class Phases(_Model):
+class Phases(Section):
     """A value for each phase; ``other`` is what no logged phase explains."""
 
     queue: float | None = None
@@ -45,7 +47,7 @@ class Phases(_Model):
     other: float | None = None
 
 
-class Percentiles(_Model):
+class Percentiles(Section):
     """Percentiles over the requests that state the value."""
 
     n: int = 0
@@ -56,14 +58,14 @@ class Percentiles(_Model):
     max: float | None = None
 
 
-class Rate(_Model):
+class Rate(Section):
     """Median rate over ``n`` valid samples; null without any."""
 
     n: int = 0
     p50: float | None = None
 
 
-class Steps(_Model):
+class Steps(Section):
     """An engine's steps of one phase; times in ms."""
 
     phase: str
@@ -74,7 +76,7 @@ class Steps(_Model):
     decode_tokens: int | None
 
 
-class Windows(_Model):
+class Windows(Section):
     """An engine's windows: how many, and the most of what they saw; the hit rate is the last one printed."""
 
     windows: int
@@ -85,7 +87,7 @@ class Windows(_Model):
     prefix_hit_rate: float | None
 
 
-class Means(_Model):
+class Means(Section):
     """Means over requests that are only known summed up; each sum divided by the count it is of.
 
     ``kind`` is that of the rows, null where there are several.
@@ -105,7 +107,7 @@ class Means(_Model):
     decode_tok_s: float | None
 
 
-class Summary(_Model):
+class Summary(Section):
     """What was measured over all generations, else what their engine summed up."""
 
     requests: int
@@ -129,7 +131,7 @@ class Summary(_Model):
     means: Means | None
 
 
-class VerdictModel(_Model):
+class VerdictModel(Section):
     """Where most of the wall-clock went, in a word and in a sentence."""
 
     phase: VerdictPhase
@@ -138,14 +140,14 @@ class VerdictModel(_Model):
     sentence: str
 
 
-class Line(_Model):
+class Line(Section):
     """A line of a source, 1-based."""
 
     source: str
     line: int
 
 
-class EvidenceModel(_Model):
+class EvidenceModel(Section):
     """One number behind a finding."""
 
     label: str
@@ -154,7 +156,7 @@ class EvidenceModel(_Model):
     lines: list[Line]
 
 
-class SavingModel(_Model):
+class SavingModel(Section):
     """Time a change would have saved on this log's own requests."""
 
     ms: float
@@ -162,7 +164,7 @@ class SavingModel(_Model):
     bound: Bound
 
 
-class FixModel(_Model):
+class FixModel(Section):
     """A remedy: what, the exact switch, where it goes, what applying it costs."""
 
     title: str
@@ -171,7 +173,7 @@ class FixModel(_Model):
     cost: str
 
 
-class FindingModel(_Model):
+class FindingModel(Section):
     """A diagnosis with its evidence and what to do about it."""
 
     rule: str
@@ -188,21 +190,21 @@ class FindingModel(_Model):
     sources: list[str]
 
 
-class UnansweredModel(_Model):
+class UnansweredModel(Section):
     """A rule that could not tell, and what it lacked."""
 
     rule: str
     reason: str
 
 
-class CaveatModel(_Model):
+class CaveatModel(Section):
     """What the numbers can't be used for, or what the log can't tell."""
 
     id: str
     text: str
 
 
-class Analysis(_Model):
+class Analysis(Section):
     """Everything the analysis says, the same for terminal, Markdown and JSON."""
 
     schema_: str = Field(default=SCHEMA, alias="schema")

@@ -1,0 +1,115 @@
+"""A report for a ticket: the analysis, and what a maintainer asks next."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import polars as pl
+from pydantic import Field
+
+from advisor import __version__
+from advisor.analysis import Options, judge, measure
+from advisor.model import Analysis, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from advisor.reading import Reading
+    from rules.measures import Measures
+
+SLOWEST = 10
+
+
+class SlowRequest(Section):
+    """One of the slowest requests, split; columns as in the table of requests."""
+
+    source: str
+    line: int
+    engine: str
+    request_id: str | None
+    model: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
+    queue_ms: float | None
+    load_ms: float | None
+    prefill_ms: float | None
+    decode_ms: float | None
+    other_ms: float | None
+    ttft_ms: float | None
+    total_ms: float
+
+
+class Reproduction(Section):
+    """How to get the same report: the command, its version, and the time that the log spans (UTC)."""
+
+    command: str
+    version: str
+    python: str
+    system: str
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+class Report(Analysis):
+    """The analysis as a ticket needs it: the same keys, and three more."""
+
+    slowest: list[SlowRequest] = Field(default_factory=list)
+    reproduce: Reproduction
+
+
+def report(reading: Reading, options: Options, command: Sequence[str]) -> tuple[Report, Measures]:
+    """The report, and the measures that its charts are drawn from.
+
+    Args:
+        reading: what was read.
+        options: what the user asked.
+        command: the words of the command line, ``phasewise`` first.
+
+    Raises:
+        InputError: a filter that this log can't answer, or a model file that can't be read.
+    """
+    rows = measure(reading, options, once=True)
+    found = judge(rows, reading, options)
+    said = Report(
+        **{name: getattr(found, name) for name in type(found).model_fields},
+        slowest=_slowest(rows.generations),
+        reproduce=_reproduction(rows, options.text(shlex.join(command))),
+    )
+    return said, rows
+
+
+def _slowest(generations: pl.DataFrame) -> list[SlowRequest]:
+    known = pl.sum_horizontal("queue_ms", "load_ms", "prefill_ms", "decode_ms")
+    told = pl.any_horizontal(pl.col("prefill_ms", "decode_ms").is_not_null())
+    slowest = (
+        generations.drop_nulls("total_ms")
+        .sort("total_ms", descending=True, maintain_order=True)
+        .head(SLOWEST)
+        .with_columns(other_ms=pl.when(told).then((pl.col("total_ms") - known).clip(lower_bound=0.0)))
+    )
+    columns = list(SlowRequest.model_fields)
+    return [SlowRequest.model_validate(row) for row in slowest.select(columns).iter_rows(named=True)]
+
+
+def _reproduction(rows: Measures, command: str) -> Reproduction:
+    clocks = [
+        rows.requests["started_at"],
+        rows.requests["finished_at"],
+        rows.intervals["time"],
+        rows.aggregates["time"],
+    ]
+    times = [time for clock in clocks for time in (clock.min(), clock.max()) if isinstance(time, datetime)]
+    return Reproduction(
+        command=command,
+        version=__version__,
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+        first_at=min(times, default=None),
+        last_at=max(times, default=None),
+    )
