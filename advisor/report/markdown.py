@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from advisor.report.page import bar, heading, measured, nothing_to_change, saved, setup_line, together, where
+from advisor.report.page import bar, heading, nothing_to_change, saved, setup_line, together, where
+from advisor.report.tables import measured
 from rules.words import measure
 
 if TYPE_CHECKING:

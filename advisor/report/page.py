@@ -1,4 +1,4 @@
-"""What every drawn page shows, in words: shared by the terminal and Markdown."""
+"""What every drawn page shows, in words: shared by the terminal, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rules.measures import FEW
-from rules.words import count, duration, percent, plural, rate, size
+from rules.words import count, duration, percent, plural, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from advisor.model import Analysis, Line, Percentiles, SavingModel, Steps, Summary
+    from advisor.model import Analysis, Line, SavingModel
 
 _VISIBLE = 0.005
 _LOST = ("aborted", "failed", "incomplete")
@@ -119,84 +119,6 @@ def where(lines: list[Line]) -> str:
     if len({line.source for line in lines}) == 1:
         return f"{lines[0].source}:{', '.join(str(line.line) for line in lines)}"
     return ", ".join(f"{line.source}:{line.line}" for line in lines)
-
-
-def measured(analysis: Analysis) -> list[tuple[str, ...]]:
-    """The table: header first; of requests, else of the engine's steps or windows; empty without any."""
-    s = analysis.summary
-    if not s.requests:
-        return _means(s) or _steps(s) or _windows(s)
-    start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
-    rows = [
-        (f"time to first token{start}", *_spread(s.ttft_ms, duration)),
-        ("total", *_spread(s.total_ms, duration)),
-        ("time per token (TPOT)", *_spread(s.tpot_ms, duration)),
-        ("prompt tokens", *_spread(s.prompt_tokens, count)),
-        ("output tokens", *_spread(s.output_tokens, count)),
-        ("prefill", rate(s.prefill_tok_s.p50), "", "", count(s.prefill_tok_s.n)),
-        ("decode", rate(s.decode_tok_s.p50), "", "", count(s.decode_tok_s.n)),
-    ]
-    shown = [row for row in rows if row[1] != "?"]
-    if s.cached_share is not None:
-        shown.append(("prompt tokens from cache", percent(s.cached_share), "", "", ""))
-    return [("", "p50", "p95", "max", "n"), *shown] if shown else []
-
-
-def _means(s: Summary) -> list[tuple[str, ...]]:
-    if (means := s.means) is None:
-        return []
-    start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
-    rows = [
-        (f"time to first token{start}", duration(means.ttft_mean_ms), *_bucket_ends(s.ttft_ms)),
-        ("total", duration(means.total_mean_ms), "", "", count(means.requests)),
-        ("waiting", duration(means.queue_mean_ms), "", "", count(means.requests)),
-        ("prefill", duration(means.prefill_mean_ms), "", "", count(means.requests)),
-        ("decode", duration(means.decode_mean_ms), "", "", count(means.requests)),
-        ("time per token (TPOT)", duration(means.tpot_mean_ms), *_bucket_ends(s.tpot_ms)),
-        ("prompt tokens", count(means.prompt_tokens_mean), "", "", count(means.requests)),
-        ("output tokens", count(means.output_tokens_mean), "", "", count(means.requests)),
-        ("prefill, tokens by time", rate(means.prefill_tok_s), "", "", ""),
-        ("decode, tokens by time", rate(means.decode_tok_s), "", "", ""),
-        ("prompt tokens from cache", percent(s.cached_share), "", "", ""),
-    ]
-    shown = [(name, mean.replace("?", ""), *more) for name, mean, *more in rows if mean != "?" or more[0]]
-    return [("", "mean", "p50", "p95", "n"), *shown] if shown else []
-
-
-def _bucket_ends(p: Percentiles) -> tuple[str, str, str]:
-    p50, p95 = ("" if value is None else duration(value) for value in (p.p50, p.p95))
-    return p50, p95, count(p.n) if p.n else ""
-
-
-def _steps(s: Summary) -> list[tuple[str, ...]]:
-    rows = [
-        (f"{x.phase} steps", count(x.steps), duration(x.total_ms), duration(x.p50_ms), _tokens(x))
-        for x in s.steps
-    ]
-    return [("", "n", "in all", "p50", "tokens"), *rows] if rows else []
-
-
-def _tokens(steps: Steps) -> str:
-    return f"{count(steps.prefill_tokens)} in, {count(steps.decode_tokens)} out"
-
-
-def _windows(s: Summary) -> list[tuple[str, ...]]:
-    if (w := s.windows) is None:
-        return []
-    rows = [
-        ("windows", count(w.windows)),
-        ("of them busy", count(w.busy)),
-        ("running, at most", count(w.running_max)),
-        ("waiting, at most", count(w.waiting_max)),
-        ("KV cache in use, at most", percent(w.kv_usage_max)),
-        ("prefix cache hits, last", percent(w.prefix_hit_rate)),
-    ]
-    told = [(*row, "", "", "") for row in rows if row[1] != "?"]
-    return [("", "value", "", "", ""), *told]
-
-
-def _spread(p: Percentiles, say: Callable[[float | None], str]) -> tuple[str, str, str, str]:
-    return say(p.p50), say(p.p95), say(p.max), count(p.n)
 
 
 def setup_line(analysis: Analysis) -> str:

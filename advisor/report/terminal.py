@@ -1,4 +1,4 @@
-"""The page for a terminal: the answer, what to change, what was measured, what this can't tell.
+"""The page for a terminal: the answer, what to change, what was what this can't tell.
 
 Readable at 80 columns, in plain text when it is not a terminal, and without colour as the only sign.
 """
@@ -27,7 +27,6 @@ from advisor.report.blocks import (
 from advisor.report.page import (
     bar,
     heading,
-    measured,
     nothing_to_change,
     saved,
     setup_line,
@@ -35,6 +34,7 @@ from advisor.report.page import (
     unanswered,
     where,
 )
+from advisor.report.tables import measured
 from rules.words import measure
 
 if TYPE_CHECKING:

@@ -1,0 +1,149 @@
+"""The tables of a report, cells in words, the header first: what was measured, the slowest, the setup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from advisor.report.page import PHASES
+from rules.words import count, duration, percent, rate, size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from advisor.model import Analysis, Percentiles, Steps, Summary
+    from advisor.ticket import Report, SlowRequest
+
+SHORT = ("p50", "p95", "max")
+LONG = ("p50", "p90", "p95", "p99", "max")
+_SIZES = ("_bytes", "_bytes_per_token")
+_NO_FACT = {"source", "line", "origin", "disputed", "devices"}
+
+
+def measured(analysis: Analysis, at: tuple[str, ...] = SHORT) -> list[tuple[str, ...]]:
+    """The table: header first; of requests, else of the engine's steps or windows; empty without any.
+
+    Args:
+        analysis: what to show.
+        at: the percentiles of requests to give, `SHORT` or `LONG`.
+    """
+    s = analysis.summary
+    if not s.requests:
+        return _means(s) or _steps(s) or _windows(s)
+    start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
+    blank = ("",) * (len(at) - 1)
+    rows = [
+        (f"time to first token{start}", *_spread(s.ttft_ms, at, duration)),
+        ("total", *_spread(s.total_ms, at, duration)),
+        ("time per token (TPOT)", *_spread(s.tpot_ms, at, duration)),
+        ("prompt tokens", *_spread(s.prompt_tokens, at, count)),
+        ("output tokens", *_spread(s.output_tokens, at, count)),
+        ("prefill", rate(s.prefill_tok_s.p50), *blank, count(s.prefill_tok_s.n)),
+        ("decode", rate(s.decode_tok_s.p50), *blank, count(s.decode_tok_s.n)),
+    ]
+    shown = [row for row in rows if row[1] != "?"]
+    if s.cached_share is not None:
+        shown.append(("prompt tokens from cache", percent(s.cached_share), *blank, ""))
+    return [("", *at, "n"), *shown] if shown else []
+
+
+def _means(s: Summary) -> list[tuple[str, ...]]:
+    if (means := s.means) is None:
+        return []
+    start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
+    rows = [
+        (f"time to first token{start}", duration(means.ttft_mean_ms), *_bucket_ends(s.ttft_ms)),
+        ("total", duration(means.total_mean_ms), "", "", count(means.requests)),
+        ("waiting", duration(means.queue_mean_ms), "", "", count(means.requests)),
+        ("prefill", duration(means.prefill_mean_ms), "", "", count(means.requests)),
+        ("decode", duration(means.decode_mean_ms), "", "", count(means.requests)),
+        ("time per token (TPOT)", duration(means.tpot_mean_ms), *_bucket_ends(s.tpot_ms)),
+        ("prompt tokens", count(means.prompt_tokens_mean), "", "", count(means.requests)),
+        ("output tokens", count(means.output_tokens_mean), "", "", count(means.requests)),
+        ("prefill, tokens by time", rate(means.prefill_tok_s), "", "", ""),
+        ("decode, tokens by time", rate(means.decode_tok_s), "", "", ""),
+        ("prompt tokens from cache", percent(s.cached_share), "", "", ""),
+    ]
+    shown = [(name, mean.replace("?", ""), *more) for name, mean, *more in rows if mean != "?" or more[0]]
+    return [("", "mean", "p50", "p95", "n"), *shown] if shown else []
+
+
+def _bucket_ends(p: Percentiles) -> tuple[str, str, str]:
+    p50, p95 = ("" if value is None else duration(value) for value in (p.p50, p.p95))
+    return p50, p95, count(p.n) if p.n else ""
+
+
+def _steps(s: Summary) -> list[tuple[str, ...]]:
+    rows = [
+        (f"{x.phase} steps", count(x.steps), duration(x.total_ms), duration(x.p50_ms), _tokens(x))
+        for x in s.steps
+    ]
+    return [("", "n", "in all", "p50", "tokens"), *rows] if rows else []
+
+
+def _tokens(steps: Steps) -> str:
+    return f"{count(steps.prefill_tokens)} in, {count(steps.decode_tokens)} out"
+
+
+def _windows(s: Summary) -> list[tuple[str, ...]]:
+    if (w := s.windows) is None:
+        return []
+    rows = [
+        ("windows", count(w.windows)),
+        ("of them busy", count(w.busy)),
+        ("running, at most", count(w.running_max)),
+        ("waiting, at most", count(w.waiting_max)),
+        ("KV cache in use, at most", percent(w.kv_usage_max)),
+        ("prefix cache hits, last", percent(w.prefix_hit_rate)),
+    ]
+    told = [(*row, "", "", "") for row in rows if row[1] != "?"]
+    return [("", "value", "", "", ""), *told]
+
+
+def _spread(p: Percentiles, at: tuple[str, ...], say: Callable[[float | None], str]) -> tuple[str, ...]:
+    return *(say(getattr(p, q)) for q in at), count(p.n)
+
+
+def slowest(report: Report) -> list[tuple[str, ...]]:
+    """The slowest requests, each split; a phase or a number that none of them tells has no column."""
+    if not report.slowest:
+        return []
+    header = ("request", "total", *PHASES, "prompt", "cached", "output")
+    rows = [header, *(_slow(one) for one in report.slowest)]
+    told = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"?"}]
+    return list(zip(*told, strict=True))
+
+
+def _slow(one: SlowRequest) -> tuple[str, ...]:
+    phases = (duration(getattr(one, f"{phase}_ms")) for phase in PHASES)
+    tokens = (count(n) for n in (one.prompt_tokens, one.cached_tokens, one.output_tokens))
+    return f"{one.source}:{one.line}", duration(one.total_ms), *phases, *tokens
+
+
+def facts(analysis: Analysis) -> list[tuple[str, ...]]:
+    """Every known fact of the setup, its value, and where it came from."""
+    setup = analysis.setup
+    rows = [
+        (name.replace("_bytes", "").replace("_", " "), fact(name, value), _origin(analysis, name))
+        for name, value in setup
+        if value is not None and name not in _NO_FACT
+    ]
+    for device in setup.devices:
+        told = [device.backend, device.memory_bytes and size(device.memory_bytes)]
+        told += [device.bandwidth_gb_s and f"{device.bandwidth_gb_s:,.0f} GB/s"]
+        rows.append(("device", ", ".join([device.name, *filter(None, told)]), _origin(analysis, "devices")))
+    return [("fact", "value", "from"), *rows] if rows else []
+
+
+def fact(name: str, value: object) -> str:
+    """The value of a setup's fact in words."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int | float):
+        return size(value) if name.endswith(_SIZES) else f"{value:,}"
+    return str(value)
+
+
+def _origin(analysis: Analysis, name: str) -> str:
+    said = analysis.setup.origin.get(name, "")
+    other = analysis.setup.disputed.get(name)
+    return f"{said}; {other}" if other else said
