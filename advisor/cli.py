@@ -18,6 +18,7 @@ from advisor.verbs.estimate import estimate
 from advisor.verbs.explain import explain, rules, schema
 from advisor.verbs.export import export
 from advisor.verbs.formats import app as formats
+from advisor.verbs.report import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (analyze, export, estimate, explain, rules, schema):
+for verb in (analyze, report, export, estimate, explain, rules, schema):
     app.command()(verb)
 app.add_typer(formats, name="formats")
 
@@ -88,7 +89,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
 def _run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
-        with command.make_context(NAME, arguments) as context:
+        with command.make_context(NAME, arguments, obj=tuple(arguments)) as context:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

@@ -47,6 +47,12 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def words(context: typer.Context) -> list[str]:
+    """The command line as it was given, word by word."""
+    root = context.find_root()
+    return [str(root.info_name), *root.obj]
+
+
 def require(paths: Sequence[str]) -> None:
     """End the command when no path leads anywhere, before anything heavy is imported."""
     inputs, problems = expand(paths)

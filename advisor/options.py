@@ -23,6 +23,14 @@ class PageFormat(StrEnum):
     MD = "md"
 
 
+class ReportFormat(StrEnum):
+    """What `report` writes."""
+
+    MD = "md"
+    HTML = "html"
+    JSON = "json"
+
+
 class EstimateFormat(StrEnum):
     """How `estimate` prints."""
 

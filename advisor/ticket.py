@@ -62,6 +62,11 @@ class Report(Analysis):
     slowest: list[SlowRequest] = Field(default_factory=list)
     reproduce: Reproduction
 
+    @property
+    def analysis(self) -> Analysis:
+        """The analysis alone."""
+        return Analysis.model_construct(**{name: getattr(self, name) for name in Analysis.model_fields})
+
 
 def report(reading: Reading, options: Options, command: Sequence[str]) -> tuple[Report, Measures]:
     """The report, and the measures that its charts are drawn from.

@@ -1,4 +1,4 @@
-"""The page as Markdown that pastes into a ticket. Text from the log can't become markup."""
+"""The report as Markdown that pastes into a ticket. Text from the log can't become markup."""
 
 from __future__ import annotations
 
@@ -7,19 +7,45 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from advisor.report.page import bar, heading, nothing_to_change, saved, setup_line, together, where
-from advisor.report.tables import measured
+from advisor.report import tables
+from advisor.report.page import (
+    bar,
+    concurrency,
+    heading,
+    made,
+    nothing_to_change,
+    saved,
+    setup_line,
+    starts,
+    together,
+    unanswered,
+    where,
+)
 from rules.words import measure
 
 if TYPE_CHECKING:
-    from advisor.model import Analysis
+    from advisor.ticket import Report
+
+MOST_CHARACTERS = 60_000
+"""GitHub takes 65,536 and Jira 32,767 in a description, but more in a comment or an attachment."""
 
 _BAR_WIDTH = 60
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&$]|^[-+=](?=\s|[-+=]*$)|(?<=^\d)[.)](?=\s))")
 
 
-def render(analysis: Analysis, *, unicode: bool = True) -> str:
-    """The analysis as GitHub-flavoured Markdown; without ``unicode`` the bar is drawn in ASCII."""
+def render(report: Report, *, unicode: bool = True) -> str:
+    """The report as GitHub-flavoured Markdown; without ``unicode`` the bar is drawn in ASCII.
+
+    Where it would be longer than a ticket takes, the least of the findings are left out, and that is said.
+    """
+    for findings in range(len(report.findings), -1, -1):
+        text = _render(report, findings, unicode=unicode)
+        if len(text) <= MOST_CHARACTERS:
+            break
+    return text
+
+
+def _render(report: Report, findings: int, *, unicode: bool) -> str:
     environment = Environment(
         loader=PackageLoader("advisor.report", package_path=""),
         undefined=StrictUndefined,
@@ -29,17 +55,27 @@ def render(analysis: Analysis, *, unicode: bool = True) -> str:
     )
     environment.filters["md"] = escape
     environment.filters["code"] = code
-    parts = bar(analysis, _BAR_WIDTH, unicode=unicode)
-    text = environment.get_template("analysis.md.j2").render(
-        a=analysis,
-        heading=heading(analysis),
+    parts = bar(report, _BAR_WIDTH, unicode=unicode)
+    text = environment.get_template("report.md.j2").render(
+        r=report,
+        heading=heading(report),
         parts=parts,
         drawn="".join(part.glyph * part.cells for part in parts),
         legend="   ".join(part.legend for part in parts),
-        rows=measured(analysis),
-        setup=setup_line(analysis),
-        together=together(analysis),
-        nothing=nothing_to_change(analysis),
+        findings=report.findings[:findings],
+        left_out=len(report.findings) - findings,
+        rows=tables.measured(report, tables.LONG),
+        concurrency=concurrency(report),
+        setup=setup_line(report),
+        starts=starts(report),
+        facts=tables.facts(report),
+        slowest=tables.slowest(report),
+        sources=tables.sources(report),
+        untold=unanswered(report),
+        command=report.reproduce.command,
+        made=made(report),
+        together=together(report),
+        nothing=nothing_to_change(report),
         saved=saved,
         where=where,
         measure=measure,

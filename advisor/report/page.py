@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from advisor.model import Analysis, Line, SavingModel
+    from advisor.ticket import Report
 
-_VISIBLE = 0.005
+VISIBLE = 0.005
+"""Share of the time from which a remainder is shown."""
+
 _LOST = ("aborted", "failed", "incomplete")
 PHASES = ("queue", "load", "prefill", "decode", "other")
 _GLYPHS = {"queue": "·", "load": "▒", "prefill": "█", "decode": "▓", "other": "░"}
@@ -45,7 +48,7 @@ def bar_of(phase_ms: Mapping[str, float | None], width: int, *, unicode: bool = 
     """A phase bar: parts whose cells sum up to ``width``; empty where no phase is known."""
     glyphs = _GLYPHS if unicode else _ASCII_GLYPHS
     total = sum(float(ms) for ms in phase_ms.values() if ms)
-    known = [(p, float(ms)) for p, ms in phase_ms.items() if ms and (p != "other" or ms >= _VISIBLE * total)]
+    known = [(p, float(ms)) for p, ms in phase_ms.items() if ms and (p != "other" or ms >= VISIBLE * total)]
     if not known or total <= 0 or (len(known) == 1 and known[0][0] == "other"):
         return []
     parts: list[Part] = []
@@ -135,4 +138,28 @@ def setup_line(analysis: Analysis) -> str:
         ", ".join(d.name for d in s.devices) or None,
     ]
     known = [fact for fact in facts if fact]
-    return f"setup: {', '.join(known)}" if known else ""
+    return ", ".join(known)
+
+
+def concurrency(analysis: Analysis) -> str:
+    """How many requests ran at once; empty where that is not known."""
+    most = analysis.summary.concurrency
+    if most is None:
+        return ""
+    return "No two requests ran at once." if most <= 1 else f"Up to {most:,} requests ran at once."
+
+
+def made(report: Report) -> str:
+    """Which version made the report, where, and which time it covers."""
+    how = report.reproduce
+    said = f"phasewise {how.version}, Python {how.python}, {how.system}."
+    if how.first_at is None or how.last_at is None:
+        return f"{said} The log has no wall clock."
+    return f"{said} The log covers {how.first_at:%Y-%m-%d %H:%M:%S} to {how.last_at:%Y-%m-%d %H:%M:%S} UTC."
+
+
+def starts(analysis: Analysis) -> str:
+    """How many process starts the log holds, where the setup shown is that of one of several."""
+    if len(analysis.setups) < 2:
+        return ""
+    return f"Of {len(analysis.setups):,} process starts, the one that served most requests."

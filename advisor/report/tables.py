@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.report.page import PHASES
+from advisor.report.page import PHASES, VISIBLE
 from rules.words import count, duration, percent, rate, size
 
 if TYPE_CHECKING:
@@ -16,6 +16,30 @@ if TYPE_CHECKING:
 SHORT = ("p50", "p95", "max")
 LONG = ("p50", "p90", "p95", "p99", "max")
 _SIZES = ("_bytes", "_bytes_per_token")
+_AMOUNTS = (
+    "requests",
+    "intervals",
+    "aggregates",
+    "aborted requests",
+    "failed requests",
+    "incomplete requests",
+)
+_NAMES = {
+    "weights_bytes": "weights",
+    "kv_bytes": "KV cache",
+    "kv_bytes_per_token": "KV cache per token",
+    "kv_cpu_bytes": "KV cache in main memory",
+    "kv_type_k": "KV cache type, K",
+    "kv_type_v": "KV cache type, V",
+    "kv_heads": "KV heads",
+    "kv_unified": "KV cache shared by slots",
+    "cpu_weights_bytes": "weights in main memory",
+    "gpu_weights_bytes": "weights on GPUs",
+    "compute_bytes": "compute buffers on GPUs",
+    "host_cache_bytes": "host prompt cache, at most",
+    "threads_available": "hardware threads",
+    "threads_batch": "threads for prefill",
+}
 _NO_FACT = {"source", "line", "origin", "disputed", "devices"}
 
 
@@ -109,28 +133,46 @@ def slowest(report: Report) -> list[tuple[str, ...]]:
         return []
     header = ("request", "total", *PHASES, "prompt", "cached", "output")
     rows = [header, *(_slow(one) for one in report.slowest)]
-    told = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"?"}]
+    told = [column for column in zip(*rows, strict=True) if set(column[1:]) - {"?", ""}]
     return list(zip(*told, strict=True))
 
 
 def _slow(one: SlowRequest) -> tuple[str, ...]:
-    phases = (duration(getattr(one, f"{phase}_ms")) for phase in PHASES)
+    phases = (_visible(getattr(one, f"{phase}_ms"), phase, one.total_ms) for phase in PHASES)
     tokens = (count(n) for n in (one.prompt_tokens, one.cached_tokens, one.output_tokens))
     return f"{one.source}:{one.line}", duration(one.total_ms), *phases, *tokens
+
+
+def _visible(ms: float | None, phase: str, total_ms: float) -> str:
+    """A phase's time; a remainder that is only rounding is none."""
+    return "" if phase == "other" and ms is not None and ms < VISIBLE * total_ms else duration(ms)
+
+
+def sources(analysis: Analysis) -> list[tuple[str, ...]]:
+    """What was read, file by file; a number that is 0 everywhere has no column."""
+    header = ("log", "engine", "size", "lines", *_AMOUNTS)
+    rows: list[tuple[str, ...]] = [header]
+    for one in analysis.sources:
+        engine = " ".join(filter(None, (one.engine, one.engine_version)))
+        amounts = (count(getattr(one, amount.replace(" ", "_"))) for amount in _AMOUNTS)
+        rows.append((one.path, engine, size(one.bytes), count(one.lines), *amounts))
+    kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"0"}]
+    return list(zip(*kept, strict=True))
 
 
 def facts(analysis: Analysis) -> list[tuple[str, ...]]:
     """Every known fact of the setup, its value, and where it came from."""
     setup = analysis.setup
     rows = [
-        (name.replace("_bytes", "").replace("_", " "), fact(name, value), _origin(analysis, name))
+        (_NAMES.get(name, name.replace("_", " ")), fact(name, value), _origin(analysis, name))
         for name, value in setup
         if value is not None and name not in _NO_FACT
     ]
     for device in setup.devices:
-        told = [device.backend, device.memory_bytes and size(device.memory_bytes)]
-        told += [device.bandwidth_gb_s and f"{device.bandwidth_gb_s:,.0f} GB/s"]
-        rows.append(("device", ", ".join([device.name, *filter(None, told)]), _origin(analysis, "devices")))
+        held = None if device.memory_bytes is None else size(device.memory_bytes)
+        speed = None if device.bandwidth_gb_s is None else f"{device.bandwidth_gb_s:,.0f} GB/s"
+        told = [one for one in (device.name, device.backend, held, speed) if one is not None]
+        rows.append(("device", ", ".join(told), _origin(analysis, "devices")))
     return [("fact", "value", "from"), *rows] if rows else []
 
 

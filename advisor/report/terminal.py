@@ -97,7 +97,7 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
     if rows or setup:
         blocks += [Text(), title("What was measured")]
         blocks += [indented(table(rows))] if rows else []
-        blocks += [indented(Text(setup))] if setup else []
+        blocks += [indented(Text(f"setup: {setup}"))] if setup else []
     untold = [c.text for c in analysis.caveats]
     if everything:
         untold += unanswered(analysis)

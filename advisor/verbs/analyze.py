@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from advisor.command import end, options, read, require, writes_unicode
+from advisor.command import end, options, read, require, words, writes_unicode
 from advisor.options import Given, Inputs, NoRedact, PageFormat, Paths, Selection, grouped
 
 
 @grouped
 def analyze(
+    context: typer.Context,
     paths: Paths,
     *,
     format: Annotated[PageFormat, typer.Option(help="What to print.")] = PageFormat.TERMINAL,  # noqa: A002
@@ -27,24 +27,25 @@ def analyze(
 ) -> None:
     """Say which phase eats the latency, why, what to change, and what that would save."""
     require(paths)
-    from advisor.analysis import analyze as diagnose
+    from advisor.ticket import report
 
     asked = options(selection, given, no_redact=no_redact)
     reading = read(paths, inputs)
-    analysis = diagnose(reading, asked)
+    made, _ = report(reading, asked, words(context))
     if format is PageFormat.JSON:
-        text = analysis.model_dump_json(by_alias=True, indent=2)
-        sys.stdout.write((text if writes_unicode() else json.dumps(json.loads(text), indent=2)) + "\n")
+        from advisor.output import json_text
+
+        sys.stdout.write(json_text(made.analysis, unicode=writes_unicode()))
     elif format is PageFormat.MD:
         from advisor.report.markdown import render
 
-        sys.stdout.write(render(analysis, unicode=writes_unicode()))
+        sys.stdout.write(render(made, unicode=writes_unicode()))
     else:
         from advisor.report.terminal import show
 
-        show(analysis, everything=everything)
+        show(made, everything=everything)
     if svg is not None:
         from advisor.report.terminal import save_svg
 
-        save_svg(analysis, svg)
+        save_svg(made, svg)
     end(reading, asked)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from markdown_it import MarkdownIt
 
 from tests.advisor.helpers import (
     SAMPLES,
@@ -109,25 +108,6 @@ def test_help_in_ascii(arguments: list[str]) -> None:
     ran = phasewise(*arguments, env={"PYTHONIOENCODING": "ascii"})
     assert (ran.status, ran.err) == (0, "")
     assert "phasewise" in ran.out or arguments in (["formats"], ["rules"])
-
-
-def test_markdown_renders() -> None:
-    page = phasewise("llama-server-rag.log", "--format", "md", cwd=SAMPLES).out
-    tokens = MarkdownIt("commonmark").enable("table").parse(page)
-    headings = [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
-    assert headings[1:2] == ["The answer"]
-    assert "What was measured" in headings
-    fences = [t.content for t in tokens if t.type == "fence"]
-    assert len(fences) == 1
-    assert "prefill" in fences[0]
-    tables = [i for i, t in enumerate(tokens) if t.type == "table_open"]
-    data = json.loads(phasewise("llama-server-rag.log", "--format", "json", cwd=SAMPLES).out)
-    assert len(tables) == 1 + len(data["findings"])
-    items = sum(t.type == "list_item_open" for t in tokens)
-    advice = sum(len(f["fixes"]) + len(f["wont_help"]) for f in data["findings"])
-    assert items == advice + len(data["caveats"])
-    rows = sum(t.type == "tr_open" for t in tokens)
-    assert rows > sum(len(f["evidence"]) + 1 for f in data["findings"]) + 1
 
 
 @pytest.mark.parametrize("log", [CHAT, SLOTS, VLLM])

@@ -1,0 +1,77 @@
+"""`phasewise report`: a tuning report for a ticket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from advisor.command import end, options, read, require, words, writes_unicode
+from advisor.errors import InputError
+from advisor.options import Given, Inputs, NoRedact, Output, Paths, ReportFormat, Selection, grouped
+
+_ENDINGS = {
+    ".md": ReportFormat.MD,
+    ".markdown": ReportFormat.MD,
+    ".html": ReportFormat.HTML,
+    ".htm": ReportFormat.HTML,
+    ".json": ReportFormat.JSON,
+}
+
+
+@grouped
+def report(
+    context: typer.Context,
+    paths: Paths,
+    *,
+    output: Output = None,
+    format: Annotated[ReportFormat | None, typer.Option(help="Format, if the ending doesn't say.")] = None,  # noqa: A002
+    charts: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the charts as SVG and PNG too.")
+    ] = None,
+    inputs: Inputs,
+    selection: Selection,
+    given: Given,
+    no_redact: NoRedact = False,
+) -> None:
+    """Write a report for a ticket: the answer, what to change, what was measured, how to reproduce it."""
+    require(paths)
+    kind = _kind(output, format)
+    from advisor.export import target
+    from advisor.output import json_text, write_text
+    from advisor.ticket import report as make
+
+    output = target(output, paths)
+    asked = options(selection, given, no_redact=no_redact)
+    reading = read(paths, inputs)
+    made, rows = make(reading, asked, words(context))
+    unicode = output is not None or writes_unicode()
+    if kind is ReportFormat.MD:
+        from advisor.report.markdown import render
+
+        text = render(made, unicode=unicode)
+    elif kind is ReportFormat.HTML:
+        from advisor.report.html import render as render_html
+
+        text = render_html(made, rows)
+    else:
+        text = json_text(made, unicode=unicode)
+    if charts is not None:
+        from advisor.report.charts import save
+
+        save(made, rows, charts)
+    write_text(text, output)
+    end(reading, asked)
+
+
+def _kind(output: Path | None, asked: ReportFormat | None) -> ReportFormat:
+    """The format asked for, else by the file's ending; on standard output Markdown."""
+    if asked is not None:
+        return asked
+    if output is None or str(output) == "-":
+        return ReportFormat.MD
+    kind = _ENDINGS.get(output.suffix.lower())
+    if kind is None:
+        raise InputError(f"{output}: name it .md, .html or .json, or say --format.")
+    return kind
