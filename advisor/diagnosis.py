@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.catalogue import Answers, ask
-from rules.deployments import deployments, main_setup, names
-from rules.measures import Measures
+from rules.deployments import deployments, names, part
 from rules.ranking import combined, quality_first, rank
 from rules.rule import Saving
 
 if TYPE_CHECKING:
+    from rules.measures import Measures
     from rules.rule import Caveat, Finding
 
 
@@ -51,10 +51,10 @@ def _ask(m: Measures) -> list[tuple[Measures, Answers]]:
     if len(parts) == 1:
         return [(m, ask(m))]
     asked = [(m, ask(m, across=True))]
-    for name, part in zip(names(parts), parts, strict=True):
-        answers = ask(part, across=False)
+    for name, one in zip(names(parts), parts, strict=True):
+        answers = ask(one, across=False)
         findings = [replace(f, title=f"{name}: {f.title}") for f in answers.findings]
-        asked.append((part, answers._replace(findings=findings)))
+        asked.append((one, answers._replace(findings=findings)))
     return asked
 
 
@@ -64,27 +64,7 @@ def by_engine(measures: Measures) -> list[Measures]:
     engines = sorted({str(engine) for frame in frames for engine in frame["engine"].unique()})
     if len(engines) <= 1:
         return [measures]
-    return [_of(measures, engine) for engine in engines]
-
-
-def _of(measures: Measures, engine: str) -> Measures:
-    requests, intervals, events, aggregates = (
-        frame.filter(pl.col("engine") == engine)
-        for frame in (measures.requests, measures.intervals, measures.events, measures.aggregates)
-    )
-    setup = main_setup(requests, intervals, measures.setups)
-    return Measures(
-        requests,
-        intervals,
-        events,
-        setup,
-        measures.setups,
-        measures.machine,
-        measures.counts,
-        measures.settings,
-        aggregates=aggregates,
-        log_wall_ms=measures.wall_ms,
-    )
+    return [part(measures, pl.col("engine") == engine, aggregates=True) for engine in engines]
 
 
 def _of_all(findings: list[Finding], wall_ms: float) -> list[Finding]:

@@ -16,7 +16,7 @@ from rules.measures import Measures
 from rules.words import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 
 def main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Setup]) -> Setup:
@@ -43,8 +43,8 @@ def deployments(m: Measures) -> list[Measures]:
     groups = _groups(m)
     if len(groups) <= 1:
         return [m]
-    parts = [_part(m, runs) for runs in groups]
-    return sorted(parts, key=lambda part: -part.wall_ms)
+    parts = [part(m, pl.col("run").is_in(runs)) for runs in groups]
+    return sorted(parts, key=lambda one: -one.wall_ms)
 
 
 def _groups(m: Measures) -> list[list[int]]:
@@ -68,10 +68,12 @@ def _learn(known: Setup, more: Setup) -> None:
             setattr(known, fact, getattr(more, fact))
 
 
-def _part(m: Measures, runs: Sequence[int]) -> Measures:
-    requests, intervals, events = (
-        frame.filter(pl.col("run").is_in(runs)) for frame in (m.requests, m.intervals, m.events)
-    )
+def part(m: Measures, rows: pl.Expr, *, aggregates: bool = False) -> Measures:
+    """The measures of some of the rows; with ``aggregates``, of those sums too that pass.
+
+    What the user and the model file say of the main setup stays with the part that has it.
+    """
+    requests, intervals, events = (frame.filter(rows) for frame in (m.requests, m.intervals, m.events))
     setup = main_setup(requests, intervals, m.setups)
     same = (setup.source, setup.line) == (m.setup.source, m.setup.line)
     return Measures(
@@ -83,13 +85,14 @@ def _part(m: Measures, runs: Sequence[int]) -> Measures:
         m.machine,
         m.counts,
         m.settings,
+        aggregates=m.aggregates.filter(rows) if aggregates else None,
         log_wall_ms=m.log_wall_ms,
     )
 
 
 def names(parts: Iterable[Measures]) -> list[str]:
     """What to call each deployment: its model, and what else differs where models are the same."""
-    setups = [part.setup for part in parts]
+    setups = [one.setup for one in parts]
     models = [setup.model or setup.architecture or "unnamed model" for setup in setups]
     return [
         model if models.count(model) == 1 else f"{model} ({_difference(setup, setups)})"
