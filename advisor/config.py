@@ -1,4 +1,4 @@
-"""``phasewise.toml``: what no log says about the machine, and which rules are asked, given once.
+"""``phasewise.toml``: what no log says about the machine, and which rules are asked, which limits hold.
 
 The file of the current folder goes before the one in the user's configuration folder, and the command line
 before both::
@@ -11,6 +11,9 @@ before both::
 
     [rules.prefill-dominates-long-prompt]
     prefill_share = 0.5
+
+    [check]
+    max-ttft-p95 = "2s"
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from rules.rule import Rule
 
 FILE = "phasewise.toml"
-_SECTIONS = ("machine", "rules")
+_SECTIONS = ("machine", "rules", "check")
 _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _SMALLEST_BYTES = 1 << 20
 
@@ -104,6 +107,15 @@ def settings(folder: Path | None = None) -> Settings:
     return Settings(frozenset(off), thresholds)
 
 
+def sections(name: str, folder: Path | None = None) -> list[tuple[Path, dict[str, Any]]]:
+    """A section of each file as it stands there, the nearer file first.
+
+    Raises:
+        InputError: a file is no TOML.
+    """
+    return [(path, _section(path, name)) for path in files(folder)]
+
+
 def _rules() -> dict[str, Rule]:
     from rules.catalogue import all_rules
 
@@ -150,7 +162,8 @@ def _section(path: Path, name: str) -> dict[str, Any]:
         raise InputError(f"{path}: can't be read as TOML ({error}).") from None
     for key in data:
         if key not in _SECTIONS:
-            raise InputError(f"{path}: {key!r} is not known there; put the keys under [machine] or [rules].")
+            there = ", ".join(f"[{section}]" for section in _SECTIONS)
+            raise InputError(f"{path}: {key!r} is not known there; put the keys under {there}.")
     section = data.get(name, {})
     if not isinstance(section, dict):
         raise InputError(f"{path}: [{name}] must be a table.")

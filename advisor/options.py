@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 class PageFormat(StrEnum):
@@ -28,6 +29,15 @@ class ReportFormat(StrEnum):
 
     MD = "md"
     HTML = "html"
+    JSON = "json"
+
+
+class CheckFormat(StrEnum):
+    """How `check` prints."""
+
+    TERMINAL = "terminal"
+    GITHUB = "github"
+    JUNIT = "junit"
     JSON = "json"
 
 
@@ -59,7 +69,9 @@ Paths = Annotated[
     list[str],
     typer.Argument(metavar="PATH", help="Logs: files, folders, patterns, or - for stdin."),
 ]
-Engine = Annotated[str | None, typer.Option(help="Read as this engine's log; see `phasewise formats`.")]
+Engine = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Read as this engine's log; see `phasewise formats`.")
+]
 RuleId = Annotated[str, typer.Argument(metavar="RULE", help="An id of `phasewise rules`.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")]
 FormatToCheck = Annotated[Path, typer.Argument(metavar="FILE", help="A format file.")]
@@ -71,27 +83,38 @@ DebugUnparsed = Annotated[
     bool,
     typer.Option("--debug-unparsed", help="Show shapes of lines that look like timings and are not read."),
 ]
-Since = Annotated[str | None, typer.Option(help="Only what finished at or after this time (UTC).")]
-Until = Annotated[str | None, typer.Option(help="Only what finished at or before this time (UTC).")]
-Model = Annotated[str | None, typer.Option(help="Only models whose name contains this.")]
-Slot = Annotated[int | None, typer.Option(help="Only this slot.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only what finished at or after this time (UTC).")
+]
+Until = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only what finished at or before this time (UTC).")
+]
+Model = Annotated[str | None, typer.Option(metavar="NAME", help="Only models whose name contains this.")]
+Slot = Annotated[int | None, typer.Option(metavar="N", help="Only this slot.")]
 Gguf = Annotated[
     Path | None,
-    typer.Option(help="The model file, for what the log hides of it."),
+    typer.Option(metavar="FILE", help="The model file, for what the log hides of it."),
 ]
 Props = Annotated[
     str | None,
     typer.Option(metavar="URL|FILE", help="A running llama-server, or its answer to GET /props."),
 ]
-DeviceName = Annotated[str | None, typer.Option("--device", help="The device, such as 'RTX 4090'.")]
+DeviceName = Annotated[
+    str | None, typer.Option("--device", metavar="NAME", help="The device, such as 'RTX 4090'.")
+]
 Bandwidth = Annotated[
     float | None,
-    typer.Option(min=0.1, max=1e5, help="Memory bandwidth in GB/s of the device that holds the weights."),
+    typer.Option(
+        metavar="GB/S",
+        min=0.1,
+        max=1e5,
+        help="Memory bandwidth in GB/s of the device that holds the weights.",
+    ),
 ]
-Vram = Annotated[str | None, typer.Option(help="Memory of the device, such as 24GiB.")]
-Memory = Annotated[str | None, typer.Option(help="Main memory, such as 64GiB.")]
-Cores = Annotated[int | None, typer.Option(min=1, help="Physical cores.")]
-Sockets = Annotated[int | None, typer.Option(min=1, help="CPU sockets.")]
+Vram = Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of the device, such as 24GiB.")]
+Memory = Annotated[str | None, typer.Option(metavar="SIZE", help="Main memory, such as 64GiB.")]
+Cores = Annotated[int | None, typer.Option(metavar="N", min=1, help="Physical cores.")]
+Sockets = Annotated[int | None, typer.Option(metavar="N", min=1, help="CPU sockets.")]
 NoRedact = Annotated[bool, typer.Option("--no-redact", help="Keep paths, names and secrets.")]
 
 WeightsBytes = Annotated[
@@ -126,6 +149,8 @@ NoFlashAttention = Annotated[bool, typer.Option("--no-flash-attention", help="Fl
 class Inputs:
     """How the logs are read."""
 
+    panel: ClassVar[str] = "How the logs are read"
+
     engine: Engine = None
     format_file: FormatFile = None
     debug_unparsed: DebugUnparsed = False
@@ -134,6 +159,8 @@ class Inputs:
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which rows count."""
+
+    panel: ClassVar[str] = "Which rows count"
 
     since: Since = None
     until: Until = None
@@ -144,6 +171,8 @@ class Selection:
 @dataclass(frozen=True, slots=True)
 class Given:
     """What no log says."""
+
+    panel: ClassVar[str] = "What the log doesn't say (or once in phasewise.toml)"
 
     gguf: Gguf = None
     props: Props = None
@@ -174,14 +203,48 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
+def gathered(
+    parameter: str, declared: Mapping[str, Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A verb whose parameter takes what these options gave, by name; ``None`` if not given."""
+    by_name = {name.replace("-", "_"): name for name in declared}
+    each = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=declared[option])
+        for name, option in by_name.items()
+    ]
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        taken = inspect.signature(verb).parameters.values()
+        flat = [o for p in taken for o in (each if p.name == parameter else [p])]
+
+        @wraps(verb)
+        def called(**given: Any) -> None:
+            values = {option: given.pop(name) for name, option in by_name.items()}
+            verb(**given, **{parameter: values})
+
+        called.__dict__["__signature__"] = inspect.Signature(flat)
+        called.__annotations__ = {option.name: option.annotation for option in flat}
+        return called
+
+    return decorate
+
+
 def _options(group: Any) -> list[inspect.Parameter]:
+    """A group's fields as keyword parameters, all in the group's own panel of the help."""
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
             f.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if f.default is MISSING else f.default,
-            annotation=hints[f.name],
+            annotation=_in_panel(hints[f.name], group.panel),
         )
         for f in fields(group)
     ]
+
+
+def _in_panel(hint: Any, panel: str) -> Any:
+    kind, option = get_args(hint)
+    option = copy(option)
+    option.rich_help_panel = panel
+    return Annotated[kind, option]

@@ -1,0 +1,1 @@
+"""The gate for CI: limits, what is measured for them, and the result."""

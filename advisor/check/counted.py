@@ -1,0 +1,99 @@
+"""How many requests there are, and how many ended without times.
+
+0 is a number only where the log would show one; elsewhere it is unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from advisor.check.log import Measured, line_of
+from rules.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from advisor.check.log import Log
+    from advisor.model import Source
+
+
+_LLAMA_SERVER = {"llama-server", "ik-llama"}
+_BENCHMARKS = {"sglang-bench", "vllm-bench", "aiperf", "genai-perf", "guidellm", "inference-perf", "llmperf"}
+_BY_LOG = {
+    "aborted": _LLAMA_SERVER | {"ollama", "llama-cpp-python", "lmdeploy", "mlx-vlm", "sglang", "aiperf"},
+    "failed": _LLAMA_SERVER
+    | _BENCHMARKS
+    | {"ollama", "llama-cpp-python", "lmdeploy", "lmstudio", "koboldcpp", "litellm", "opentelemetry"}
+    | {"sglang", "text-generation-webui", "vllm"},
+    "incomplete": _LLAMA_SERVER
+    | {"llama-cli", "llama-cpp-python", "llamafile", "cortex", "lmstudio", "koboldcpp", "tabbyapi"}
+    | {"mlx-lm", "mlx-vlm", "mlx-openai-server", "mlc-llm", "openvino-genai", "tensorrt-llm", "lmdeploy"}
+    | {"aphrodite", "vllm-rs", "opentelemetry", "litellm", "guidellm"},
+}
+"""Engines whose log says so, as their formats read it."""
+
+_BY_SUMS = {
+    "aborted": {"vllm", "sglang"},
+    "failed": {"vllm", "tgi", "tensorrt-llm", "triton", "dynamo"},
+    "incomplete": set[str](),
+}
+"""Servers whose metrics say so."""
+
+_ENDED = {"aborted": "were aborted", "failed": "failed", "incomplete": "were cut off"}
+_EVENTS = {"aborted": ["aborted"], "failed": ["error", "context_exceeded"], "incomplete": []}
+
+
+def requests(log: Log) -> Measured:
+    """How many requests generated text."""
+    m = log.measures
+    if m.generations.height:
+        return Measured(float(m.generations.height))
+    if m.sums.rows.height:
+        counted = m.sums.total("requests")
+        return Measured(counted, reason=None if counted is not None else "These sums don't count requests.")
+    if m.intervals.height:
+        return Measured(None, reason="This log has no line for each request, so they can't be counted.")
+    return Measured(0.0)
+
+
+def ended(log: Log, how: str, *, as_share: bool) -> Measured:
+    """How many requests were ``aborted``, ``failed`` or ``incomplete``, or which share of all that began."""
+    sources, m = log.analysis.sources, log.measures
+    count, engines = _ended_so(sources, how), _silent(sources, how)
+    if engines:
+        known = f" {plural(count, 'request')} of other logs {_ENDED[how]}." if count else ""
+        said = f"A log of {' or '.join(engines)} does not say how many requests {_ENDED[how]}."
+        return Measured(None if as_share else float(count), reason=said + known, most=math.inf)
+    if count and log.filtered:
+        return Measured(
+            None, reason=f"The whole log has {count}; how many pass the filters is not known: check without."
+        )
+    first = m.events.filter(pl.col("kind").is_in(_EVENTS[how])) if count else m.events.clear()
+    if not as_share:
+        return Measured(float(count), line=line_of(first))
+    done = requests(log)
+    if done.value is None:
+        return Measured(None, reason=done.reason)
+    began = int(done.value) + sum(_ended_so(sources, each) for each in _ENDED)
+    if not began:
+        return Measured(None, reason=log.analysis.verdict.sentence)
+    return Measured(count / began, began, line=line_of(first))
+
+
+def _ended_so(sources: Iterable[Source], how: str) -> int:
+    """How many requests are known to have ended so: ``aborted``, ``failed`` or ``incomplete``."""
+    return sum(getattr(source, f"{how}_requests") for source in sources)
+
+
+def _silent(sources: Iterable[Source], how: str) -> list[str]:
+    """The engines whose logs would not say so."""
+    unknown = {
+        source.engine or "?"
+        for source in sources
+        if not getattr(source, f"{how}_requests")
+        and source.engine not in (_BY_SUMS if source.aggregates else _BY_LOG)[how]
+    }
+    return sorted(unknown)
