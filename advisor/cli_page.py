@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from advisor.cli import NAME, app
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _INTRO = """\
 Every verb with its options, as `phasewise VERB --help` says them. `phasewise PATH` is short for
@@ -34,7 +34,10 @@ _KINDS = {"int": "N", "int range": "N", "float": "N", "float range": "N", "str":
 def cli_page() -> str:
     """The reference of the command line, the same for every terminal."""
     root = typer.Context(typer.main.get_command(app), info_name=NAME)
-    return "\n".join([f"# Command line\n\n{_INTRO}", *map(_section, _contexts(root))])
+    shared: dict[str, dict[str, None]] = {}
+    verbs = [_section(context, shared) for context in _contexts(root)]
+    groups = [f"## {title}\n\n{_table('option', rows)}" for title, rows in shared.items()]
+    return "\n".join([f"# Command line\n\n{_INTRO}", *verbs, *groups])
 
 
 def _contexts(context: typer.Context) -> Iterator[typer.Context]:
@@ -45,20 +48,30 @@ def _contexts(context: typer.Context) -> Iterator[typer.Context]:
             yield from _contexts(typer.Context(child, parent=context, info_name=name))
 
 
-def _section(context: typer.Context) -> str:
+def _section(context: typer.Context, shared: dict[str, dict[str, None]]) -> str:
+    """One command; options that stand in a group are shared with other verbs, and are added to `shared`."""
     path, command = context.command_path, context.command
     usage = " ".join([path, *command.collect_usage_pieces(context)]).replace("{", "").replace("}", "")
+    own: dict[str, dict[str, None]] = {}
+    groups: dict[str, None] = {}
+    for param in command.params:
+        record = None if param.name in _OF_THE_SHELL else param.get_help_record(context)
+        if record is None:
+            continue
+        group = getattr(param, "rich_help_panel", None)
+        table = own.setdefault(param.param_type_name, {}) if group is None else shared.setdefault(group, {})
+        table[_row(*record)] = None
+        if group is not None:
+            groups[f"[{group}](#{re.sub(r'[^a-z -]', '', group.lower()).replace(' ', '-')})"] = None
     parts = [f"## {path}\n\n{command.help or ''}\n", f"```text\n{usage}\n```\n"]
-    for kind in ("argument", "option"):
-        rows = [
-            _row(*record)
-            for param in command.params
-            if param.param_type_name == kind and param.name not in _OF_THE_SHELL
-            if (record := param.get_help_record(context)) is not None
-        ]
-        if rows:
-            parts.append("\n".join([f"| {kind} | meaning |", "|---|---|", *rows, ""]))
+    parts += [_table(kind, rows) for kind, rows in own.items()]
+    if groups:
+        parts.append("Options that other verbs share: " + "; ".join(groups) + ".\n")
     return "\n".join(parts)
+
+
+def _table(kind: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"| {kind} | meaning |", "|---|---|", *rows, ""])
 
 
 def _row(name: str, meaning: str) -> str:

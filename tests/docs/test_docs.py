@@ -15,10 +15,11 @@ from parsers.formats import FORMATS
 from parsers.formats.base import Counts, Format, Process
 from parsers.formats.user import parse
 from parsers.formats.user.samples import problems
+from parsers.setup import Setups
 from rules.rule import Finding
+from tests.docs.markdown import PAGES, ROOT, prose_of
 from tests.rules.helpers import measures
 
-ROOT = Path(__file__).parents[2]
 TOY_LOG = b"request done: id=a1 prompt=630 in 2402.5 ms, out=32 in 375.4 ms\n"
 
 
@@ -69,20 +70,18 @@ def test_the_toy_tests_of_a_rule_pass() -> None:
         test()
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_path_that_a_page_names_is_there(page: str) -> None:
-    text = re.sub(r"```.*?```", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
-    named = set(re.findall(r"`((?:advisor|rules|parsers|tests|docs|sample_logs|\.ci)/[\w./-]*)`", text))
-    linked = set(re.findall(r"\]\(([^)#:]+)\)", text))
-    missing = {p for p in named if not (ROOT / p).exists()}
-    missing |= {p for p in linked if not (ROOT / page).parent.joinpath(p).exists()}
-    assert not missing
+    named = set(
+        re.findall(r"`((?:advisor|rules|parsers|tests|docs|sample_logs|\.ci)/[\w./-]*)`", prose_of(page))
+    )
+    assert not {path for path in named if not (ROOT / path).exists()}
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.engine))
 def test_every_line_of_a_format_has_its_method(fmt: Format) -> None:
     """A name without a method would only be noticed by the first log that holds such a line."""
-    reader = fmt.reader(Process("x.log", Counts(), [], []))
+    reader = fmt.reader(Process("x.log", Counts(), [], Setups()))
     assert all(callable(getattr(reader, line.name, None)) for line in fmt.lines)
 
 
