@@ -45,42 +45,65 @@ def render(report: Report, *, unicode: bool = True) -> str:
     return text
 
 
-def _render(report: Report, findings: int, *, unicode: bool) -> str:
-    environment = Environment(
+def environment() -> Environment:
+    """Templates of Markdown, with the filters that keep text from being markup."""
+    made = Environment(
         loader=PackageLoader("advisor.report", package_path=""),
         undefined=StrictUndefined,
         autoescape=False,
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["md"] = escape
-    environment.filters["code"] = code
+    made.filters["md"] = escape
+    made.filters["code"] = code
+    return made
+
+
+def tidy(page: str) -> str:
+    """A page with one blank line at most between its parts."""
+    return re.sub(r"\n{3,}", "\n\n", page).strip() + "\n"
+
+
+def _render(report: Report, findings: int, *, unicode: bool) -> str:
     parts = bar(report, _BAR_WIDTH, unicode=unicode)
-    text = environment.get_template("report.md.j2").render(
-        r=report,
-        heading=heading(report),
-        parts=parts,
-        drawn="".join(part.glyph * part.cells for part in parts),
-        legend="   ".join(part.legend for part in parts),
-        findings=report.findings[:findings],
-        left_out=len(report.findings) - findings,
-        rows=tables.measured(report, tables.LONG),
-        concurrency=concurrency(report),
-        setup=setup_line(report),
-        starts=starts(report),
-        facts=tables.facts(report),
-        slowest=tables.slowest(report),
-        sources=tables.sources(report),
-        untold=unanswered(report),
-        command=report.reproduce.command,
-        made=made(report),
-        together=together(report),
-        nothing=nothing_to_change(report),
-        saved=saved,
-        where=where,
-        measure=measure,
+    text = (
+        environment()
+        .get_template("report.md.j2")
+        .render(
+            r=report,
+            heading=heading(report),
+            parts=parts,
+            drawn="".join(part.glyph * part.cells for part in parts),
+            legend="   ".join(part.legend for part in parts),
+            comparison=_comparison(report),
+            findings=report.findings[:findings],
+            left_out=len(report.findings) - findings,
+            rows=tables.measured(report, tables.LONG),
+            concurrency=concurrency(report),
+            setup=setup_line(report),
+            starts=starts(report),
+            facts=tables.facts(report),
+            slowest=tables.slowest(report),
+            sources=tables.sources(report),
+            untold=unanswered(report),
+            command=report.reproduce.command,
+            made=made(report),
+            together=together(report),
+            nothing=nothing_to_change(report),
+            saved=saved,
+            where=where,
+            measure=measure,
+        )
     )
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return tidy(text)
+
+
+def _comparison(report: Report) -> dict[str, object] | None:
+    if report.comparison is None:
+        return None
+    from advisor.report.comparison import context
+
+    return context(report.comparison)
 
 
 def escape(text: object) -> str:
