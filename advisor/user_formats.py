@@ -63,7 +63,7 @@ def text_of(path: Path) -> str:
 def _load(path: Path) -> Format:
     text = text_of(path)
     try:
-        return load(text)
+        return load(text, str(path))
     except FormatFileError as error:
         first = message(text, str(path), error.problems[0]).splitlines()[0]
         raise InputError(f"{first}; `phasewise formats check {path}` shows where.") from None

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parsers.json_logs import QUOTING, may_be_message, message_of, quoted_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PASTED_ANSI = re.compile(rb"(?:\^\[|#x1[bB]|\\x1b|\\u001b)\[[0-9;]*m")
@@ -31,62 +35,108 @@ _UNIT = rb" \S+ (?P<label>[\w@./-]+)\[\d+\]: "
 _LMSTUDIO = (
     rb"\[(?P<wall>" + _WALL + rb")\]\[(?:DEBUG|INFO|WARN|ERROR)\] ?"
     rb"|\[(?:DEBUG|INFO)\] ?(?=\d+\.\d\d\.\d{3}\.\d{3} |slot |srv  |LlamaV4|Prompt cache |\[)"
+    rb"|\[(?:DEBUG|INFO|WARN|ERROR)\] [\w.+-]+@\d[\w.+-]* \(\w+\)(?:(?: \S+)? pid=\d+)? "
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Carrier:
-    """What stands before a line: the bytes it may start with, and its pattern."""
+class _Carrier(NamedTuple):
+    """What stands before a line: the bytes it may start with, its clock, and the rest of it.
+
+    At one place no more than one carrier with a label matches, whatever follows.
+    """
 
     starts: bytes
-    pattern: re.Pattern[bytes]
+    clock: bytes
+    rest: bytes
 
 
-_CARRIERS = {
-    name: _Carrier(starts, re.compile(pattern))
-    for name, starts, pattern in (
-        ("cri", _DIGITS, _ISO + rb" (?:stdout|stderr) [FP] "),
-        ("journald-iso", _DIGITS, _ISO + _UNIT),
-        ("journald", _LETTERS, rb"[A-Z][a-z]{2} [ \d]\d " + _CLOCK + _UNIT),
-        ("journald-full", _LETTERS, rb"[A-Z][a-z]{2} \d{4}-\d\d-\d\d " + _CLOCK + rb" [A-Z+-][\w:]*" + _UNIT),
-        ("journald-monotonic", b"[", rb"\[ *\d+\.\d{6}\]" + _UNIT),
-        ("kubectl", b"[", rb"\[pod/(?P<label>[^\]\s]+)\] "),
-        ("lmstudio", b"[", _LMSTUDIO),
-        ("docker-timestamps", _DIGITS, _ISO + rb" "),
-        ("compose", _DIGITS + _LETTERS + b"_", rb"(?P<label>\w[\w.-]*(?:@[\w.-]+)?) +\| "),
-        ("router", b"[", rb"\[ *(?P<label>\d{2,5})\] "),
-        ("pm2", _DIGITS, rb"(?:\d{4}-\d\d-\d\d[T-][\d:]{8}: ?)?(?P<label>\d{1,4}\|[\w.@/-]+) +\| "),
-        ("ray", b"(", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+|" + _RAY + rb" pid=\d+(?:, ip=[\d.]+)?)\) "),
-        ("syslog", b"<", rb"<\d{1,3}>1 (?:-|" + _ISO + rb") \S+ (?P<label>\S+) \S+ \S+ " + _STRUCTURED),
-        ("syslog-priority", b"<", rb"<\d{1,3}>(?=[A-Z][a-z]{2} [ \d]\d )"),
-        ("journal-export", b"M", rb"MESSAGE="),
-        (
-            "stern",
-            _DIGITS + _LETTERS,
-            rb"(?P<label>(?=[a-z.-]*\d)[a-z\d.]+(?:-[a-z\d.]+)+ [a-z\d][a-z\d-]*) ",
-        ),
-        ("quote", b">", rb"> ?"),
-        ("diff", b"<", rb"< "),
-    )
-}
-_BY_FIRST_BYTE = {
-    byte: tuple(carrier.pattern for carrier in _CARRIERS.values() if byte in carrier.starts)
-    for byte in range(256)
-}
-
-_UNLABELLED = _ISO.replace(b"?P<time>", b"?:")
-OUTERMOST = re.compile(
-    rb"(?:\x1b\[[\d;]*m)*[ \t]*(?:"
-    + _UNLABELLED
-    + rb" (?:std(?:out|err) [FP] )?)?(?:"
-    + b"|".join(
-        carrier.pattern.pattern.replace(_ISO, _UNLABELLED).replace(b"?P<label>", b"")
-        for carrier in _CARRIERS.values()
-        if b"?P<label>" in carrier.pattern.pattern
-    )
-    + rb")?[^\n]*\n?"
+_CARRIERS = (
+    # CRI, as kubectl prints it
+    _Carrier(_DIGITS, _ISO, rb" (?:stdout|stderr) [FP] "),
+    # journald's and syslog's layouts
+    _Carrier(_DIGITS, _ISO, _UNIT),
+    _Carrier(_LETTERS, rb"[A-Z][a-z]{2} [ \d]\d " + _CLOCK, _UNIT),
+    _Carrier(_LETTERS, rb"[A-Z][a-z]{2} \d{4}-\d\d-\d\d " + _CLOCK + rb" [A-Z+-][\w:]*", _UNIT),
+    _Carrier(_DIGITS, rb"(?P<unix>\d{10}\.\d{6})", _UNIT),
+    _Carrier(b"[", rb"\[ *\d+\.\d{6}(?: <[ \d.]*>)?\]", _UNIT),
+    _Carrier(b"[", b"", rb"\[pod/(?P<label>[^\]\s]+)\] "),
+    _Carrier(b"[", b"", _LMSTUDIO),
+    # docker's timestamps, docker compose, the ports of a router's children, pm2
+    _Carrier(_DIGITS, _ISO, b" "),
+    _Carrier(_DIGITS + _LETTERS + b"_", b"", rb"(?P<label>\w[\w.-]*+(?:@[\w.-]++)?) ++\| "),
+    _Carrier(b"[", b"", rb"\[ *(?P<label>\d{2,5})\] "),
+    _Carrier(_DIGITS, rb"(?:\d{4}-\d\d-\d\d[T-][\d:]{8}: ?)?", rb"(?P<label>\d{1,4}\|[\w.@/-]+) +\| "),
+    # Ray
+    _Carrier(b"(", b"", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+|" + _RAY + rb" pid=\d+(?:, ip=[\d.]+)?)\) "),
+    _Carrier(b"<", rb"<\d{1,3}>1 (?:-|" + _ISO + b")", rb" \S+ (?P<label>\S+) \S+ \S+ " + _STRUCTURED),
+    _Carrier(b"<", b"", rb"<\d{1,3}>(?=[A-Z][a-z]{2} [ \d]\d )"),
+    # a message of the journal's export format, and stern
+    _Carrier(b"M", b"", rb"MESSAGE="),
+    _Carrier(
+        _DIGITS + _LETTERS,
+        b"",
+        rb"(?P<label>(?=[a-z.-]*\d)[a-z\d.]++(?:-[a-z\d.]++)++ [a-z\d][a-z\d-]*+) ",
+    ),
+    # an issue's quote marks, and a diff's
+    _Carrier(b">", b"", rb"> ?"),
+    _Carrier(b"<", b"", rb"< "),
 )
-"""A line; its last group, where it has one, is the first label on it."""
+_NAMED = re.compile(rb"\?P<(label|time|wall|unix)>")
+
+
+class _Heads:
+    """Several carriers in one pattern.
+
+    Attributes:
+        match: of the pattern at a line's start.
+        groups: by the match's last group, which of its groups are label and clock (0: none), and the
+            clock's kind.
+    """
+
+    def __init__(self, carriers: Iterable[_Carrier]) -> None:
+        patterns, last = [], 0
+        self.groups: dict[int | None, tuple[int, int, bytes]] = {}
+        for carrier in carriers:
+            pattern = carrier.clock + carrier.rest
+            names = [bytes(name) for name in _NAMED.findall(pattern)]
+            places = {name: last + 2 + at for at, name in enumerate(names)}
+            label = places.pop(b"label", 0)
+            kind, clock = next(iter(places.items()), (b"", 0))
+            self.groups[last + 1] = label, clock, kind
+            patterns.append(b"(" + _NAMED.sub(b"", pattern) + b")")
+            last += 1 + len(names)
+        self.match = re.compile(b"|".join(patterns) or rb"(?!)").match
+
+
+_NONE = _Heads(())
+_BY_FIRST_BYTE = [_Heads(carrier for carrier in _CARRIERS if byte in carrier.starts) for byte in range(256)]
+
+
+def _same_container() -> bytes:
+    """A line with a label, and those after it that begin alike, clocks aside; or a line without one."""
+    iso = _ISO.replace(b"?P<time>", b"?:")
+    before = (
+        rb"((?:\x1b\[[\d;]*m)*[ \t]*(?:" + iso + rb" (?:std(?:out|err) [FP] )?(?!\S+ [\w@./-]+\[\d+\]: ))?)"
+    )
+    kinds, last = [], 1
+    for carrier in _CARRIERS:
+        if b"?P<label>" in carrier.rest:
+            clock = carrier.clock.replace(b"?P<time>", b"?:").replace(b"?P<unix>", b"?:")
+            rest = carrier.rest.replace(b"?P<label>", b"")
+            again = rb"[^\n]*(?:\n\1" + clock + rb"\%d[^\n]*)*+" % (last + 1)
+            kinds.append(clock + b"(" + rest + b")" + again)
+            last += 2
+    return before + b"(?:" + b"|".join(kinds) + rb"|[^\n]*)\n?"
+
+
+SAME_CONTAINER = re.compile(_same_container())
+"""Lines of one container, one after the other."""
+
+
+def label_of(lines: re.Match[bytes]) -> bytes | None:
+    """The outermost label of what `SAME_CONTAINER` matched; ``None`` where its start names none."""
+    return lines[lines.lastindex + 1] if lines.lastindex and lines.lastindex > 1 else None
+
 
 _LOCALAI = re.compile(
     rb"[\d:]{4,5}[AP]M DBG GRPC\((?P<label>[^)]{1,200})\): std(?:err|out) (?P<plain>.*)"
@@ -94,6 +144,9 @@ _LOCALAI = re.compile(
     rb'id="?(?P<id>[^"\s]{1,200})"? line="(?P<quoted>(?:[^"\\]|\\.)*)"'
 )
 """What LocalAI's debug log says that its engines print; at first by zerolog's console, later as slog does."""
+
+UNUSUAL = (*QUOTING, b"GRPC(", b"GRPC std", b"\\x1b[", b"\\u001b[", b"#x1b[", b"#x1B[", b"^[[")
+"""What lines hold that are seldom met: quotes by other programs, and colours that were pasted as text."""
 
 _MAX_LAYERS = 4
 
@@ -105,50 +158,60 @@ class Carried(NamedTuple):
         body: the engine's own text.
         label: which container, pod, port or unit it came from, outermost first; ``None`` without one.
         time: the carrier's clock, UTC; ``None`` where it has none or gives no year.
+        more: the lines after the first, of a message that holds several.
     """
 
     body: bytes
     label: bytes | None = None
     time: datetime | None = None
+    more: tuple[bytes, ...] = ()
 
 
-def unwrap(line: bytes, needle: bytes = b"") -> Carried:
-    """Take the wrapping off a line; ``needle`` says which part of a progress line is meant."""
-    if b"\x1b" in line:
-        line = _ANSI.sub(b"", line)
-    if b"[" in line:
-        line = _PASTED_ANSI.sub(b"", line)
-    if may_be_json_record(line) and (carried := _json_record(line, needle)):
+def unwrap(line: bytes, needle: bytes = b"", *, plain: bool = False) -> Carried:
+    """Take the wrapping off a line.
+
+    Args:
+        line: without its newline.
+        needle: says which part of a progress line is meant.
+        plain: the line holds no escape, no carriage return and nothing `UNUSUAL`.
+    """
+    if not plain:
+        line = _PASTED_ANSI.sub(b"", _ANSI.sub(b"", line) if b"\x1b" in line else line)
+    if line[:1] == b"{" and may_be_json_record(line) and (carried := _json_record(line, needle)):
         return carried
     labels: list[bytes] = []
     time: datetime | None = None
     for _ in range(_MAX_LAYERS):
-        if (match := _carrier(line)) is None:
+        heads = _BY_FIRST_BYTE[line[0]] if line else _NONE
+        if (match := heads.match(line)) is None:
             break
-        found = match.groupdict()
-        if label := found.get("label"):
-            labels.append(label)
-        time = parse_iso(found.get("time")) or _parse_wall(found.get("wall")) or time
+        label, clock, kind = heads.groups[match.lastindex]
+        if label:
+            labels.append(match[label])
+        if clock:
+            time = _moment(kind, match[clock]) or time
         line = line[match.end() :]
-    if b"GRPC" in line and (match := _LOCALAI.match(line)) and (text := _quoted(match)) is not None:
+    if (
+        not plain
+        and b"GRPC" in line
+        and (match := _LOCALAI.match(line))
+        and (text := _quoted(match)) is not None
+    ):
         labels.append(match["id"] or match["label"])
         line, time = text, time or parse_iso(match["time"])
-    if b"\r" in line:
+    if not plain and b' msg="' in line and (quoted := quoted_of(line)) is not None:
+        line, time = quoted[0], time or parse_iso(quoted[1])
+    if line[:1] == b"{" and may_be_message(line) and (message := message_of(line)) is not None:
+        lines = [unwrap(text, needle).body for text in message.lines]
+        return Carried(lines[0], b"/".join(labels) or None, message.time or time, tuple(lines[1:]))
+    if not plain and b"\r" in line:
         line = _segment(line, needle)
     return Carried(line, b"/".join(labels) or None, time)
 
 
 def may_be_json_record(line: bytes) -> bool:
-    """True for a line of docker's own log files or of the journal as JSON, and for few others."""
-    return line.startswith(b"{") and (b'"log":' in line or b'"MESSAGE"' in line)
-
-
-def _carrier(line: bytes) -> re.Match[bytes] | None:
-    """The outermost wrapping of a line."""
-    for pattern in _BY_FIRST_BYTE[line[0]] if line else ():
-        if match := pattern.match(line):
-            return match
-    return None
+    """True for a line of docker's log files, of the journal or of a program as JSON, and for few others."""
+    return line.startswith(b"{") and (b'"log":' in line or b'"MESSAGE"' in line or may_be_message(line))
 
 
 def _segment(line: bytes, needle: bytes) -> bytes:
@@ -169,7 +232,7 @@ def _json_record(line: bytes, needle: bytes) -> Carried | None:
     if not record.keys() & {"stream", "time"}:  # an answer that has a key of docker's has none of the others
         return None
     inner = unwrap(text, needle)
-    return Carried(inner.body, inner.label, inner.time or parse_iso(str(record.get("time")).encode()))
+    return inner._replace(time=inner.time or parse_iso(str(record.get("time")).encode()))
 
 
 def _journal_record(record: dict[str, Any], needle: bytes) -> Carried | None:
@@ -181,7 +244,7 @@ def _journal_record(record: dict[str, Any], needle: bytes) -> Carried | None:
         return None
     inner = unwrap(record["MESSAGE"].encode(), needle)
     label = b"/".join(part for part in (who.encode(), inner.label) if part)
-    return Carried(inner.body, label, inner.time or _since_1970(epoch_us))
+    return inner._replace(label=label, time=inner.time or _since_1970(epoch_us))
 
 
 def _since_1970(epoch_us: object) -> datetime | None:
@@ -189,6 +252,15 @@ def _since_1970(epoch_us: object) -> datetime | None:
     if not (isinstance(epoch_us, str) and epoch_us.isascii() and epoch_us.isdigit() and len(epoch_us) < 18):
         return None
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(epoch_us))
+
+
+def _moment(kind: bytes, text: bytes | None) -> datetime | None:
+    """A carrier's clock: ISO 8601, one without a zone, which is read as UTC, or seconds since 1970."""
+    if text is None or kind == b"time":
+        return parse_iso(text)
+    if kind == b"unix":
+        return _since_1970(text.replace(b".", b"").decode())
+    return parse_iso(text + b"Z")
 
 
 def _quoted(match: re.Match[bytes]) -> bytes | None:
@@ -205,18 +277,11 @@ def parse_iso(text: bytes | None) -> datetime | None:
     """An ISO 8601 time with a zone as UTC to the microsecond; ``None`` if it is not one."""
     if not text:
         return None
-    value = text.decode("ascii", "replace").replace(",", ".").replace(" ", "T", 1)
-    value = re.sub(r"(\.\d{6})\d+", r"\1", value)
     try:
-        time = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(text.decode("ascii", "replace"))
         return time.astimezone(UTC) if time.tzinfo else None
     except (ValueError, OverflowError):
         return None
-
-
-def _parse_wall(text: bytes | None) -> datetime | None:
-    """A wall clock without a zone, read as UTC."""
-    return parse_iso(text + b"Z") if text else None
 
 
 def parse_yearless(month: int, day: int, clock: str, year: int) -> datetime | None:

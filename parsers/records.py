@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 # ruff: noqa: RUF009
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import polars as pl
 
 
@@ -163,6 +160,7 @@ class Aggregate:
     tpot_p95_ms: float | None = _column("the same, 95th percentile")
     tpot_p99_ms: float | None = _column("the same, 99th percentile")
     decode_steps: int | None = _column("tokens that decode_ms paid for", inside=True)
+    since: datetime | None = _column("since when the sums count, UTC", inside=True)
     run: int = _column("which process start of the source", default=0, inside=True)
 
 
@@ -220,59 +218,3 @@ def _bare(hint: Any) -> type:
     options = [t for t in getattr(hint, "__args__", ()) if t is not type(None)]
     bare: type = options[0] if options else hint
     return bare
-
-
-class Tables:
-    """Rows gathered by kind: lists of up to a few ten thousand, then a polars frame each."""
-
-    FLUSH_ROWS = 32_768
-
-    def __init__(self) -> None:
-        self._rows: dict[type[Row], list[Row]] = {t: [] for t in TABLES.values()}
-        self._frames: dict[type[Row], list[pl.DataFrame]] = {t: [] for t in TABLES.values()}
-
-    def extend(self, rows: Iterable[Row]) -> None:
-        """Add rows of any kind."""
-        for row in rows:
-            self._rows[type(row)].append(row)
-        for row_type, kept in self._rows.items():
-            if len(kept) >= self.FLUSH_ROWS:
-                self._flush(row_type)
-
-    def _flush(self, row_type: type[Row]) -> None:
-        import polars as pl
-
-        names = columns(row_type, inside=True)
-        values = zip(*map(attrgetter(*names), self._rows[row_type]), strict=True)
-        data = dict(zip(names, values, strict=False))
-        self._frames[row_type].append(pl.DataFrame(data, schema=schema(row_type)))
-        self._rows[row_type] = []
-
-    def _frame(self, row_type: type[Row]) -> pl.DataFrame:
-        import polars as pl
-
-        if self._rows[row_type] or not self._frames[row_type]:
-            self._flush(row_type)
-        if len(self._frames[row_type]) > 1:
-            self._frames[row_type] = [pl.concat(self._frames[row_type])]
-        return self._frames[row_type][0]
-
-    @property
-    def requests(self) -> pl.DataFrame:
-        """All requests so far."""
-        return self._frame(Request)
-
-    @property
-    def intervals(self) -> pl.DataFrame:
-        """All intervals so far."""
-        return self._frame(Interval)
-
-    @property
-    def events(self) -> pl.DataFrame:
-        """All events so far."""
-        return self._frame(Event)
-
-    @property
-    def aggregates(self) -> pl.DataFrame:
-        """All aggregates so far."""
-        return self._frame(Aggregate)

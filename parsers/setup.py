@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 class Device(BaseModel):
@@ -103,3 +109,75 @@ class Setup(BaseModel):
     def is_empty(self) -> bool:
         """True while no line has stated anything."""
         return not self.origin and not self.devices
+
+
+class _Sealed(NamedTuple):
+    """A setup that learns no more: its facts as JSON, and the lines of the log that state them."""
+
+    facts: str
+    origins: tuple[str, ...]
+    line: int
+    lines: array[int]
+
+
+_LOG_LINE = re.compile(r"log line (\d+)")
+
+
+class Setups(Sequence[Setup]):
+    """One setup for each process start, by the rows' ``run``.
+
+    A log may hold ten thousands of starts that say the same. Of those that are over only the lines are kept
+    apart, and they are made anew whenever they are asked for.
+    """
+
+    def __init__(self, setups: Iterable[Setup] = ()) -> None:
+        self._setups: list[Setup | _Sealed] = []
+        self._shared: dict[Any, Any] = {}
+        for setup in setups:
+            self.append(setup)
+
+    def append(self, setup: Setup) -> None:
+        """A process starts."""
+        self._setups.append(setup)
+
+    def seal(self, run: int) -> None:
+        """This one's process is over: it learns no more."""
+        setup = self._setups[run]
+        if isinstance(setup, Setup):
+            lines = [found[1] for told in setup.origin.values() if (found := _LOG_LINE.fullmatch(told))]
+            if len(lines) == len(setup.origin):
+                facts = self._once(setup.model_dump_json(exclude={"line", "origin"}, exclude_defaults=True))
+                origins = self._once(tuple(setup.origin))
+                self._setups[run] = _Sealed(facts, origins, setup.line, array("Q", map(int, lines)))
+
+    def extend(self, more: Setups) -> None:
+        """Another source's, all of them over."""
+        for run in range(len(more)):
+            self._setups.append(more._setups[run])
+            self.seal(len(self) - 1)
+
+    def _once(self, value: Any) -> Any:
+        return self._shared.setdefault(value, value)
+
+    def __len__(self) -> int:
+        return len(self._setups)
+
+    @overload
+    def __getitem__(self, run: int) -> Setup: ...
+    @overload
+    def __getitem__(self, run: slice) -> list[Setup]: ...
+    def __getitem__(self, run: int | slice) -> Setup | list[Setup]:
+        if isinstance(run, slice):
+            return [self[one] for one in range(*run.indices(len(self)))]
+        kept = self._setups[run]
+        return kept if isinstance(kept, Setup) else _made_anew(kept)
+
+    def __iter__(self) -> Iterator[Setup]:
+        return (self[run] for run in range(len(self)))
+
+
+def _made_anew(sealed: _Sealed) -> Setup:
+    setup = Setup.model_validate_json(sealed.facts)
+    setup.line = sealed.line
+    setup.origin = {fact: f"log line {at}" for fact, at in zip(sealed.origins, sealed.lines, strict=True)}
+    return setup

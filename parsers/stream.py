@@ -8,28 +8,31 @@ the supplier of the bytes happened to cut them.
 
 from __future__ import annotations
 
-import codecs
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from parsers.carriers import may_be_json_record, unwrap
-from parsers.cut import drop_middle
+from parsers.blocks import Blocks, width
+from parsers.carriers import Carried, may_be_json_record, unwrap
 from parsers.formats import FORMATS
-from parsers.formats.base import At, Counts, Process
-from parsers.own_lines import OwnLines
+from parsers.formats.base import At
+from parsers.formats.process import Counts, Process
+from parsers.quotes import Quotes
 from parsers.search import Search
+from parsers.setup import Setups
 from parsers.torn import may_go_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from parsers.blocks import Block
     from parsers.formats.base import Format, Reader
     from parsers.records import Row
     from parsers.search import Trial
     from parsers.setup import Setup
 
-_BOMS = {codecs.BOM_UTF8: None, codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+Place: TypeAlias = tuple[int, int, int]
+"""A line's number, its offset in the source, and where it starts in its block."""
 
 
 class UnknownEngineError(ValueError):
@@ -47,9 +50,25 @@ def _formats_of(engine: str | None, formats: Sequence[Format]) -> list[Format]:
     return [fmt for fmt in formats if fmt.engine in wanted or fmt.grain == "setup"]
 
 
+def _has_parts(line: bytes) -> bool:
+    """Whether carriage returns part the line, so that the needle says which part of it is read."""
+    return b"\r" in line or b"\\r" in line or b"\\u000" in line
+
+
 def _unindented(line: bytes) -> tuple[bytes, ...]:
     """The line, and without its indentation where it has one."""
     return (line, line.lstrip(b" \t")) if line[:1] in (b" ", b"\t") else (line,)
+
+
+def _texts(line: bytes, needle: bytes, plain: bool) -> list[Carried]:
+    """The line unwrapped, with its indentation and without."""
+    texts: list[Carried] = []
+    for given in _unindented(line):
+        text = unwrap(given, needle, plain=plain)
+        texts.append(text)
+        if text.body[:1] in (b" ", b"\t") and not text.more:
+            texts.append(text._replace(body=text.body.lstrip(b" \t")))
+    return texts
 
 
 class Stream:
@@ -83,25 +102,19 @@ class Stream:
         self.matched: Counter[str] = Counter()
         self._year = year
         self._latest = latest or datetime.now(UTC)
-        self._newlines = 0
-        self._offset = 0
-        self._head: bytes | None = b""
-        self._torn = bytearray()
-        self._torn_size = 0
+        self._blocks = Blocks()
         self._no_newline = False
-        self._encoding: str | None = None
-        self._decoder: codecs.IncrementalDecoder | None = None
         self._out: list[Row] = []
-        self._setups: list[Setup] = []
+        self._setups = Setups()
         self._processes: dict[bytes | None, Process] = {}
         self._readers: dict[tuple[bytes | None, Format], Reader] = {}
-        self._own_lines = OwnLines()
+        self._quotes = Quotes()
         self._search = Search(_formats_of(engine, formats), awake=engine is not None)
 
     @property
     def lines(self) -> int:
         """Lines seen, a last one without newline included."""
-        return self._newlines + (1 if self._torn_size else 0)
+        return self._blocks.lines
 
     @property
     def counts(self) -> Counts:
@@ -117,7 +130,7 @@ class Stream:
         return [s for s in self._setups if not s.is_empty or s.engine]
 
     @property
-    def setup_of_run(self) -> list[Setup]:
+    def setup_of_run(self) -> Setups:
         """All setups, indexed by the rows' ``run``."""
         return self._setups
 
@@ -136,19 +149,8 @@ class Stream:
     def feed(self, data: bytes) -> list[Row]:
         """Take the next bytes; return the rows that they complete."""
         self.bytes += len(data)
-        if self._head is not None:
-            data = self._begin(self._head + data)
-        if self._decoder is not None:
-            data = self._decoder.decode(data).encode()
-        if self._torn_size and (cut := data.find(b"\n") + 1):
-            self._tear(data[:cut])
-            self._end_torn()
-            data = data[cut:]
-        if cut := data.rfind(b"\n") + 1:
-            lines = data[:cut]
-            self._whole_lines(lines, lines.count(b"\n"), self._width(lines))
-            data = data[cut:]
-        self._tear(data)
+        for block in self._blocks.feed(data):
+            self._read_block(block)
         return self._take()
 
     def flush(self) -> list[Row]:
@@ -162,97 +164,77 @@ class Stream:
 
         Then what stayed open is counted.
         """
-        if self._head:
-            self._tear(self._begin(self._head, last=True))
-        if self._torn_size:
-            self._end_torn()
+        for block in self._blocks.close():
+            self._read_block(block)
         for reader in self._readers.values():
             reader.close()
         return self._take()
-
-    def _begin(self, data: bytes, *, last: bool = False) -> bytes:
-        """Take the byte order mark off the first bytes; keep them back while it may still be coming."""
-        if not last and any(mark.startswith(data) and mark != data for mark in _BOMS):
-            self._head = data
-            return b""
-        self._head = None
-        for mark, encoding in _BOMS.items():
-            if data.startswith(mark):
-                self._offset = len(mark)
-                if encoding:
-                    self._encoding = encoding
-                    self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-                return data[len(mark) :]
-        return data
-
-    def _tear(self, data: bytes) -> None:
-        """Keep what may still be the beginning of a line, but no more of it than is ever read."""
-        self._torn += data
-        drop_middle(self._torn)
-        self._torn_size += self._width(data)
-
-    def _end_torn(self) -> None:
-        line, size = bytes(self._torn), self._torn_size
-        self._torn, self._torn_size = bytearray(), 0
-        self._no_newline = not line.endswith((b"\n", b"\r"))
-        self._whole_lines(line, 1, size)
-        self._no_newline = False
 
     def _take(self) -> list[Row]:
         rows, self._out[:] = list(self._out), []
         return rows
 
-    def _whole_lines(self, block: bytes, lines: int, size: int) -> None:
-        number, offset, line_start = self._newlines + 1, self._offset, 0
-        clean = b"\x1b" not in block and b"\r" not in block
-        self._own_lines.begin(block)
-        for start, raw, found in self._search.hits(block, lambda at: self._offset + self._width(block[:at])):
-            number += block.count(b"\n", line_start, start)
-            offset += self._width(block[line_start:start]) if self._encoding else start - line_start
+    def _read_block(self, block: Block) -> None:
+        """Read whole lines."""
+        text, number, offset, line_start = block.text, block.number, block.offset, 0
+        self._no_newline = block.no_newline
+        clean = b"\x1b" not in text and b"\r" not in text
+        for start, raw, found in self._search.hits(text, block.offset_of):
+            number += text.count(b"\n", line_start, start)
+            if block.offsets:
+                offset = block.offsets[number - block.number]
+            else:
+                encoding = block.encoding
+                offset += width(text[line_start:start], encoding) if encoding else start - line_start
             line_start = start
-            self._own_lines.start = start
-            self._line(raw, found, clean, number, offset)
-        self._own_lines.end()
-        self._newlines += lines
-        self._offset += size
+            self._line(raw, found, clean, (number, offset, start))
 
-    def _width(self, text: bytes) -> int:
-        """How many bytes of the source this text was."""
-        return len(text.decode().encode(self._encoding, "replace")) if self._encoding else len(text)
-
-    def _line(
-        self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, number: int, offset: int
-    ) -> None:
+    def _line(self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, place: Place) -> None:
         """Hand a line to the first reader one of whose patterns it matches: bare, unwrapped or unindented."""
+        plain = clean and self._search.plain
         if not clean:
             raw = raw.rstrip(b"\r")
             clean = b"\x1b" not in raw and b"\r" not in raw
-        clean = clean and not may_be_json_record(raw)
-        own_number = 0
+        bare = Carried(raw) if clean and not (raw[:1] == b"{" and may_be_json_record(raw)) else None
+        texts: list[Carried] | None = None
         for needle, trials in found:
-            if clean and self._try(trials, At(number, offset, None, raw, number), None):
+            if bare and self._try(trials, bare, place):
                 return
-            for text in _unindented(raw):
-                carried, label, time = unwrap(text, needle)
-                if label is not None and not own_number:
-                    own_number = self._own_lines.number() or number
-                for body in _unindented(carried):
-                    if clean and body is raw:
-                        continue
-                    at = At(number, offset, time, body, own_number if label else number)
-                    if self._try(trials, at, label):
-                        return
+            if texts is None or _has_parts(raw):
+                texts = _texts(raw, needle, plain)
+            for text in texts:
+                if text.more:
+                    self._message(text, found, place)
+                    return
+                if not (bare and text.body is raw) and self._try(trials, text, place):
+                    return
 
-    def _try(self, trials: list[Trial], at: At, label: bytes | None) -> bool:
+    def _message(self, text: Carried, found: list[tuple[bytes, list[Trial]]], place: Place) -> None:
+        """Hand each line of a message that holds several to its reader."""
+        for line in (text.body, *text.more):
+            bodies = [text._replace(body=body) for body in _unindented(line)]
+            any(self._try(trials, body, place) for _, trials in found for body in bodies)
+
+    def _at(self, text: Carried, place: Place) -> At:
+        number, offset, start = place
+        own_number = None if text.label is None else self._search.containers.number(start)
+        return At(number, offset, text.time, text.body, own_number or number)
+
+    def _try(self, trials: list[Trial], text: Carried, place: Place) -> bool:
         """True if one matched; a number in it that is none, or can't be, costs the line and no more."""
-        offset, body = at.offset, at.body
+        body, offset, at = text.body, place[1], None
         for trial in trials:
             if offset >= trial.since and trial.word in body and (match := trial.match(body)) is not None:
+                label, at = text.label, at or self._at(text, place)
+                if self._quotes and self._quotes.hold(label, at, trial.engine):
+                    continue
                 take = trial.takers.get(label)
                 if take is None:
                     if label not in trial.places:
                         continue
-                    take = trial.takers[label] = getattr(self._reader(label, trial.format), trial.name)
+                    take = trial.takers[label] = getattr(
+                        self._reader(label, trial.format, offset), trial.name
+                    )
                 if self._no_newline and may_go_on(trial.match, body):
                     self.matched[trial.engine] += 1
                     return True
@@ -266,16 +248,22 @@ class Stream:
                     return True
         return False
 
-    def _reader(self, label: bytes | None, fmt: Format) -> Reader:
+    def _reader(self, label: bytes | None, fmt: Format, offset: int) -> Reader:
         if reader := self._readers.get((label, fmt)):
             return reader
         process = self._processes.get(label)
         if process is None:
             process = Process(self.source, Counts(), self._out, self._setups)
             process.year, process.latest = self._year, self._latest
+            process.label, process.quotes = label, self._quotes
             self._processes[label] = process
-            for host in self._search.awake:
-                if host.host and host is not fmt and (label is None or host.engine.encode() in label):
+            for host, since in self._search.awake.items():
+                if (
+                    host.host
+                    and since <= offset
+                    and host is not fmt
+                    and (label is None or host.engine.encode() in label)
+                ):
                     self._add_reader(label, host, process)
         return self._add_reader(label, fmt, process)
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from parsers.blocks import Block
     from parsers.formats.base import Format
     from parsers.search import Trial
+    from parsers.stream import Place
 
 _FIELDS = {
     *("ms", "us", "ns", "sec", "secs", "tok", "toks", "token", "tokens", "tps", "per", "second", "seconds"),
@@ -199,17 +201,14 @@ class DebugStream(Stream):
         self._read: set[int] = set()
         self._tried: set[int] = set()
 
-    def _line(
-        self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, number: int, offset: int
-    ) -> None:
-        before = self.matched.total()
-        super()._line(raw, found, clean, number, offset)
+    def _line(self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, place: Place) -> None:
+        before, number = self.matched.total(), place[0]
+        super()._line(raw, found, clean, place)
         (self._read if self.matched.total() > before else self._tried).add(number)
 
-    def _whole_lines(self, block: bytes, lines: int, size: int) -> None:
-        first = self._newlines + 1
-        super()._whole_lines(block, lines, size)
-        for number, line in _numbered(block, first):
+    def _read_block(self, block: Block) -> None:
+        super()._read_block(block)
+        for number, line in _numbered(block.text, block.number):
             if number not in self._read and (number in self._tried or _is_telling(line[:_READ])):
                 self._shapes.add(line, self.source, number)
         self._read.clear()

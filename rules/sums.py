@@ -8,11 +8,29 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.attribution import attribute
+from rules.snapshots import between, servers
 
 if TYPE_CHECKING:
     from rules.attribution import Attribution
+    from rules.snapshots import Told
 
 _GROUP = ["source", "run", "engine", "model"]
+
+
+def _of_servers(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows; of several files that are of one server, what was added between them."""
+    since = rows.filter(pl.col("kind") == "since_start")
+    if since["source"].n_unique() < 2:
+        return rows
+    served: dict[tuple[str, str | None], list[tuple[Told, Told]]] = {}
+    for _, group in since.group_by(_GROUP, maintain_order=True):
+        first, *_, last = [*group.head(1).to_dicts(), *group.tail(1).to_dicts()]
+        served.setdefault((first["engine"], first["model"]), []).append((first, last))
+    for chain in (chain for pairs in served.values() for chain in servers(pairs) if len(chain) > 1):
+        told = pl.DataFrame([first for first, _ in chain], schema=rows.schema)
+        rest = rows.join(told.select(_GROUP), on=_GROUP, how="anti", nulls_equal=True)
+        rows = pl.concat([rest, pl.DataFrame([between(chain[0][0], chain[-1][1])], schema=rows.schema)])
+    return rows
 
 
 class Sums:
@@ -30,9 +48,10 @@ class Sums:
         """The rows that count every request once.
 
         Of a process that ran before the first snapshot, what was added between the snapshots, if that is
-        anything; of others the last snapshot, which has everything since the start. Benchmarks as they are.
+        anything; of others the last snapshot, which has everything since the start. Snapshots of one server
+        may be in files of their own. Benchmarks as they are.
         """
-        rows = self._all
+        rows = _of_servers(self._all)
         last = rows.filter(pl.col("kind") == "since_start").group_by(_GROUP, maintain_order=True).last()
         oldest = rows.filter(pl.col("run") == pl.col("run").min().over("source"))
         added = oldest.filter(pl.col("kind") == "between").filter(pl.col("total_ms").sum().over(_GROUP) > 0)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from parsers.formats.base import Counts
+    from parsers.formats.process import Counts
     from parsers.records import Row
 
 AIPERF, GENAI_PERF = "aiperf", "genai-perf"

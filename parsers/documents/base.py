@@ -18,7 +18,7 @@ from parsers.records import Aggregate, Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parsers.formats.base import Counts
+    from parsers.formats.process import Counts
     from parsers.records import Row
 
 HEAD = 1 << 16

@@ -37,7 +37,7 @@ from parsers.records import Aggregate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers.formats.base import Counts
+    from parsers.formats.process import Counts
     from parsers.records import Request, Row
 
 ENGINE = "inference-perf"

@@ -14,8 +14,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from parsers.formats.base import Counts, Process
+from parsers.formats.process import Counts, Process
 from parsers.records import Request
+from parsers.setup import Setups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ class DocumentReader:
         self._engine = engine
         self._document = document
         self._out: list[Row] = []
-        self._setups: list[Setup] = []
+        self._setups = Setups()
         self._process = Process(source, self.counts, self._out, self._setups)
         self._decoder = json.JSONDecoder(object_pairs_hook=self._object, parse_constant=lambda _: None)
         self._kept = bytearray()
@@ -80,7 +81,7 @@ class DocumentReader:
         return [s for s in self._setups if s.engine]
 
     @property
-    def setup_of_run(self) -> list[Setup]:
+    def setup_of_run(self) -> Setups:
         """All setups, indexed by the rows' ``run``."""
         return self._setups
 

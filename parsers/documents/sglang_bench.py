@@ -16,7 +16,7 @@ from parsers.documents.serving import run_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers.formats.base import Counts
+    from parsers.formats.process import Counts
     from parsers.records import Row
 
 ENGINE = "sglang-bench"

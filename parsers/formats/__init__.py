@@ -8,14 +8,17 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from parsers.documents import inference_perf, llmperf
+from parsers.documents import inference_perf, llmperf, open_webui
 from parsers.formats import (
     aphrodite,
     cortex,
     guidellm,
+    guidellm_console,
     ik_llama,
     ik_sweep_bench,
     koboldcpp,
+    ktransformers,
+    lemonade,
     litellm,
     llama_batched_bench,
     llama_bench,
@@ -24,11 +27,13 @@ from parsers.formats import (
     llama_cpp_python,
     llama_server,
     llama_slots,
+    llama_swap,
     llamafile,
     lmdeploy,
     lmstudio,
     localai,
     metric_table,
+    mistral_rs,
     mlc_llm,
     mlx_lm,
     mlx_openai_server,
@@ -66,6 +71,7 @@ BUILTIN: tuple[Format, ...] = (
     localai.FORMAT,
     llamafile.FORMAT,
     llama_slots.FORMAT,
+    llama_swap.FORMAT,
     sglang.FORMAT,
     tgi.FORMAT,
     koboldcpp.FORMAT,
@@ -81,6 +87,9 @@ BUILTIN: tuple[Format, ...] = (
     tensorrt_llm.FORMAT,
     lmdeploy.FORMAT,
     mlc_llm.FORMAT,
+    mistral_rs.FORMAT,
+    ktransformers.FORMAT,
+    lemonade.FORMAT,
     vllm_rs.FORMAT,
     ovms.FORMAT,
     openvino_genai.FORMAT,
@@ -90,8 +99,10 @@ BUILTIN: tuple[Format, ...] = (
     *serving_benchmark.FORMATS,
     *metric_table.FORMATS,
     guidellm.FORMAT,
+    guidellm_console.FORMAT,
     inference_perf.FORMAT,
     llmperf.FORMAT,
+    open_webui.FORMAT,
     llama_cpp.FORMAT,
 )
 

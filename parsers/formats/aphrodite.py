@@ -20,11 +20,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from parsers.carriers import parse_iso
-from parsers.formats.base import At, Format, Process, Reader, integer, line
+from parsers.formats.base import At, Format, Reader, integer, line
 from parsers.records import Request
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from parsers.formats.process import Process
 
 _ENGINE = "aphrodite"
 _HALF_A_DIGIT_S = 0.005

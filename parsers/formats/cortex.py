@@ -1,7 +1,8 @@
 """Jan's Cortex and Nitro (cortex.llamacpp): three lines when a slot is done, in digits as C++ prints doubles.
 
-The prompt's count is what was evaluated, without what the slot had cached. The lines name no slot, so those
-of slots that end at the same moment may be mixed: a row is only what stands in order.
+The prompt's count is what was evaluated, without what the slot had cached. The lines name no slot, only the
+thread that logs, so those of slots that end at the same moment may be mixed: a row is only what stands in
+order, and adds up.
 
 Read in cortex.llamacpp (a73aa5a); no log of it was seen. Newer Jan runs llama-server.
 """
@@ -11,17 +12,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, line, number
+from parsers.formats.base import Format, Reader, line, number
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "cortex"
 _NEXT_LINES = 3
-_HEAD = rb"(?:(?P<time>\d{8} \d\d:\d\d:\d\d\.\d{6}) UTC \d+ INFO +(?:\[\w+\] )?)?PrintTimings: +"
+_MOST_THREADS = 64
+_HEAD = rb"(?:(?P<time>\d{8} \d\d:\d\d:\d\d\.\d{6}) UTC (?P<thread>\d+) INFO +(?:\[\w+\] )?)?PrintTimings: +"
 _MS = rb"(?P<ms>\d+(?:\.\d+)?(?:e[+-]\d+)?|-?nan|inf)"
 
 LINES = (
@@ -34,35 +37,36 @@ LINES = (
 
 
 class CortexReader(Reader):
-    """The lines of one request so far."""
+    """The lines of one request of each thread so far."""
 
     engine = _ENGINE
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        self._open: Request | None = None
-        self._last_number = 0
+        self._open: dict[bytes | None, tuple[Request, int]] = {}
 
     def prompt(self, m: re.Match[bytes], at: At) -> None:
         """``PrintTimings: prompt eval time = 1212.41ms / 23 tokens (...)``."""
-        self._drop()
-        self._last_number = at.own_number
-        row = self._open = Request(engine=_ENGINE, line=at.number, first_line=at.number, offset=at.offset)
+        self._drop(m["thread"])
+        if len(self._open) >= _MOST_THREADS:
+            self._drop(next(iter(self._open)))
+        row = Request(engine=_ENGINE, line=at.number, first_line=at.number, offset=at.offset)
+        self._open[m["thread"]] = row, at.own_number
         row.prefill_tokens, row.prefill_ms = int(m["tokens"]) or None, number(m["ms"])
         row.prefill_ms = row.prefill_ms if row.prefill_tokens else None
 
     def answer(self, m: re.Match[bytes], at: At) -> None:
         """``PrintTimings:        eval time = 3194.22 ms / 78 runs   (...)``."""
-        row = self._open
-        if row is None or row.output_tokens is not None or at.own_number - self._last_number > _NEXT_LINES:
-            self._drop()
+        row, number_of_prompt = self._open.get(m["thread"], (None, 0))
+        if row is None or row.output_tokens is not None or at.own_number - number_of_prompt > _NEXT_LINES:
+            self._drop(m["thread"])
             return
         row.line, row.output_tokens, row.decode_ms = at.number, int(m["tokens"]), number(m["ms"])
         row.decode_steps = max(row.output_tokens - 1, 0)
 
     def total(self, m: re.Match[bytes], at: At) -> None:
         """``PrintTimings:       total time = 4406.63 ms``; one that is not the sum is another request's."""
-        row, self._open = self._open, None
+        row, _ = self._open.pop(m["thread"], (None, 0))
         if row is None:
             return
         total_ms, parts_ms = number(m["ms"]), (row.prefill_ms or 0.0) + (row.decode_ms or 0.0)
@@ -74,14 +78,14 @@ class CortexReader(Reader):
             row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
         self.process.emit(row)
 
-    def _drop(self) -> None:
-        if self._open is not None:
+    def _drop(self, thread: bytes | None) -> None:
+        if self._open.pop(thread, None) is not None:
             self.process.counts.incomplete_requests += 1
-        self._open = None
 
     def close(self) -> None:
         """The source or the process ends here."""
-        self._drop()
+        for thread in list(self._open):
+            self._drop(thread)
 
 
 def _clock(printed: bytes | None) -> datetime | None:

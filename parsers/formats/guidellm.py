@@ -1,8 +1,7 @@
 """GuideLLM: the report `benchmarks.json`, and `benchmarks.csv` with a row for each benchmark.
 
 The CSV has three rows of headers: groups, names, and units or statistics. Its means have all digits, so a
-mean times the successful requests is their sum. Its start and end times name no zone and are not read, nor
-are the tables on the console: the report has the same numbers.
+mean times the successful requests is their sum. Its start and end times name no zone and are not read.
 
 Read: GuideLLM v0.4.0 to v0.7.3 (benchmark/outputs/csv.py).
 """
@@ -15,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from parsers.documents import guidellm
 from parsers.documents.base import items, ms, number, percentiles, summary, tokens, total, whole
-from parsers.formats.base import Format, Process, Reader, line
+from parsers.formats.base import Format, Reader, line
 from parsers.records import Aggregate
 
 if TYPE_CHECKING:
     import re
 
-    from parsers.formats.base import At, Counts
+    from parsers.formats.base import At
+    from parsers.formats.process import Counts, Process
 
 _PLACES = {90: 7, 95: 8, 99: 9}
 """Where these percentiles stand in the list that the CSV has of a metric; the median has a column."""

@@ -10,11 +10,15 @@ Read in ik_llama.cpp of 2026-08-15 (8337e4c); the columns of `--sweep-memory` ma
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Format, Process, Reader, line
+from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.llama_cpp import HEAD
 from parsers.formats.rates import seconds_ms
 from parsers.records import Request
+
+if TYPE_CHECKING:
+    from parsers.formats.process import Process
 
 _ENGINE = "llama-sweep-bench"
 _BLOCK_ENGINE = "llama-cli"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +27,9 @@ LONGEST_MS = 86_400_000.0 * 7
 
 NOWHERE = At(0, 0, None, b"", 0)
 """The place of a document's row, which its reader fills in."""
+
+_OBJECT = re.compile(rb'\s*(?:\[\s*)?\{\s*"')
+"""How an object or an array of them begins; a bracket may also begin a line of a log."""
 
 _REMEMBERED = 1024
 _Known = TypeVar("_Known")
@@ -67,7 +71,8 @@ def is_spread(head: bytes, *keys: str) -> bool:
     """
     first, ended, _ = head.lstrip().partition(b"\n")
     is_long = not ended and len(head) >= HEAD
-    return has(head, *keys) and (is_long or not first.rstrip().endswith((b"}", b"]")))
+    spread = is_long or not first.rstrip().endswith((b"}", b"]"))
+    return spread and _OBJECT.match(head) is not None and has(head, *keys)
 
 
 def part(values: dict[str, Any], *path: str) -> dict[str, Any]:

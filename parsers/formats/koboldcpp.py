@@ -14,23 +14,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, integer, line, text
+from parsers.formats.base import Format, Reader, integer, line, text
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "koboldcpp"
 _BLOCK_ENGINE = "llama-cli"
 _READ_TO_THE_END = 60_000
+_HALF_A_DIGIT_MS = 50.0
+_MOST_ROUNDING = 1.5
 
 _CLOCK = rb"(?:\[\d\d:\d\d:\d\d\] )?"
 _RATE = rb"(?: \([^,]{1,60}\))?"
+_PROMPT_RATE = rb"(?: \((?P<each>\d+(?:\.\d+)?)ms/T[^,]{0,60}\)| \([^,]{1,60}\))?"
 _LIMIT = _CLOCK + rb"(?:ContextLimit|CtxLimit): ?(?P<context>\d+)/(?P<limit>\d+), "
 _TIMES = (
-    rb"Process(?:ing)?:(?P<prefill>\d+\.\d+)s" + _RATE + rb", "
+    rb"Process(?:ing)?:(?P<prefill>\d+\.\d+)s" + _PROMPT_RATE + rb", "
     rb"Generat(?:e|ion):(?P<decode>\d+\.\d+)s" + _RATE + rb", Total:(?P<total>\d+\.\d+)s"
 )
 _DRAWN = rb"\((?P<done>\d+) / (?P<all>\d+) tokens\)"
@@ -67,8 +71,13 @@ class KoboldReader(Reader):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self._largest_limit = 0
-        self._quoting = False
+        self._quoting = self._asks = self._asked = False
+        self._hook()
         self._begin()
+
+    def _hook(self) -> None:
+        if self.process.on_request is None:
+            self.process.on_request = self._take
 
     def _begin(self) -> None:
         self._opened: At | None = None
@@ -78,20 +87,26 @@ class KoboldReader(Reader):
     def _open(self, at: At) -> None:
         if self._opened is None:
             self._opened = at
-            if self.process.on_request is None:
-                self.process.on_request = self._take
+            self._hook()
 
     def _take(self, row: Request) -> None:
         """With ``--debugmode`` libllama's timing block tells of the same request before its own line does."""
-        if self._opened is None or row.engine != _BLOCK_ENGINE:
+        if row.engine != _BLOCK_ENGINE:
             self.process.release(row)
+
+    @property
+    def _quotes(self) -> bool:
+        """Inside an answer; or, where requests say that they have arrived, before one has."""
+        return self._quoting or (self._asks and not self._asked)
 
     # --- progress
 
     def prompt(self, m: re.Match[bytes], at: At) -> None:
         """``Processing Prompt [BLAS] (1038 / 1038 tokens)``: all but the last piece is evaluated."""
-        if self._quoting:
+        if self._quotes:
             return
+        if self._generated is not None:
+            self._drop()
         self._open(at)
         self._evaluated = int(m["all"]) if m["done"] == m["all"] else None
 
@@ -100,7 +115,7 @@ class KoboldReader(Reader):
 
         Of a line so long that its end may not have been read the last count is not known.
         """
-        if self._quoting:
+        if self._quotes:
             return
         self._open(at)
         done = int(m["done"])
@@ -110,19 +125,29 @@ class KoboldReader(Reader):
     def told(self, m: re.Match[bytes], at: At) -> None:
         """``Output: ...``: the answer in full, many lines."""
         self._quoting = True
+        self.process.quote(at, _ENGINE)
 
     def asked(self, m: re.Match[bytes], at: At) -> None:
-        """``[21:04:33] Input Received``, ``Input: {...``: a request has arrived."""
+        """``[21:04:33] Input Received``, ``Input: {...``: a request is taken up; the one before is over."""
+        self._drop()
+        self._over()
+        self._asks = self._asked = True
+
+    def _over(self) -> None:
         self._quoting = False
+        self.process.unquote()
 
     # --- the end
 
     def ended(self, m: re.Match[bytes], at: At) -> None:
         """``CtxLimit:1116/4096, Amt:78/387, Init:0.01s, Process:25.05s (...), Generate:...``."""
-        if self._quoting:
+        if self._quotes:
             return
+        self._asked = False
         said = m.groupdict()
         row = Request(line=at.number, engine=_ENGINE, finished_at=at.time)
+        if not self._is_progress_of(said):
+            self._drop()
         first = self._opened or at
         row.first_line, row.offset = first.number, first.offset
         row.prefill_ms, row.decode_ms = _ms(m["prefill"]), _ms(m["decode"])
@@ -143,6 +168,15 @@ class KoboldReader(Reader):
             self._count_context(row, at, int(m["context"]), int(m["limit"]))
         self.process.emit(row)
         self._begin()
+
+    def _is_progress_of(self, said: dict[str, bytes | None]) -> bool:
+        """False where the time per token shows that another prompt than the one drawn was evaluated."""
+        each, prefill_ms = said.get("each"), _ms(said["prefill"])
+        if each is None or prefill_ms is None or not self._evaluated:
+            return True
+        half_a_digit: float = 0.5 * 0.1 ** len(each.partition(b".")[2])
+        error_ms = _MOST_ROUNDING * (half_a_digit + _HALF_A_DIGIT_MS / self._evaluated)
+        return abs(prefill_ms / self._evaluated - float(each)) <= error_ms
 
     def _count_context(self, row: Request, at: At, context: int, limit: int) -> None:
         """What the context holds at the end is the prompt and the answer. A client may ask for less of it."""
@@ -170,16 +204,21 @@ class KoboldReader(Reader):
 
     def welcome(self, m: re.Match[bytes], at: At) -> None:
         """``Welcome to KoboldCpp - Version 1.76``: a process starts."""
+        self._over()
         self.process.start(at)
         self.process.learn(at, engine_version=text(m["version"]))
 
-    def close(self) -> None:
-        """The source or the process ends here; what is open was cut off."""
+    def _drop(self) -> None:
+        """What is open has lost its end."""
         if self._opened is not None:
             self.process.counts.incomplete_requests += 1
+            self._begin()
+
+    def close(self) -> None:
+        """The source or the process ends here; what is open was cut off."""
+        self._drop()
         self._largest_limit = 0
-        self._quoting = False
-        self._begin()
+        self._quoting = self._asks = self._asked = False
 
 
 def _ms(seconds: bytes | None) -> float | None:

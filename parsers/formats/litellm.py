@@ -20,7 +20,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from parsers.documents.base import Document
-from parsers.formats.base import At, Counts, Format, Process, Reader, line
+from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.json_records import BODY, is_span, is_spread, moment, part, records, remember
 from parsers.formats.json_values import count, text
 from parsers.records import Request
@@ -28,6 +28,8 @@ from parsers.records import Request
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+    from parsers.formats.process import Counts, Process
 
 _ENGINE = "litellm"
 _KINDS = {"embedding": "embedding", "rerank": "rerank"}
@@ -37,6 +39,9 @@ _NUMBERS = ("prompt_tokens", "completion_tokens")
 _LARGEST = 1 << 22
 csv.field_size_limit(max(csv.field_size_limit(), _LARGEST))  # long prompts make long fields
 _BEGINNING = re.compile(rb'(?:"[\w.:+ -]+"|[\w.:+-]+(?: [\d:.+-]+)?),')
+_MAY_BEGIN = re.compile(rb'(?:^|[^\w.:+-])[\w.:+-]+"?,"?[a-z_]+"?,')
+"""The same behind what a carrier puts before it."""
+
 _CSV_ROW = rb'(?P<values>"?[\w.:+-]+(?: [\d:.+-]+)?"?,.*)$'
 LINES = (
     line("body", b'"completionStartTime"', BODY, b'"call_type"'),
@@ -62,6 +67,7 @@ class LitellmReader(Reader):
         self._pieces: list[bytes] = []
         self._quotes = self._size = 0
         self._told: dict[str, None] = {}
+        self._held: list[Request] = []
 
     def body(self, m: re.Match[bytes], at: At) -> None:
         """``{"request_id":"chatcmpl-...","call_type":"acompletion",...,"completionStartTime":"..."}``."""
@@ -81,6 +87,8 @@ class LitellmReader(Reader):
         """
         if not self._names:
             return False
+        if self._begun is None:
+            self.flush()
         first, self._begun = self._begun or at, None
         self._quotes += m["values"].count(b'"')
         self._size += len(m["values"])
@@ -95,15 +103,26 @@ class LitellmReader(Reader):
 
     def more(self, m: re.Match[bytes], at: At) -> bool | None:
         """A line with quotes: it goes on with a record, or begins one that goes on."""
-        begins = m["values"].count(b'"') % 2 and _BEGINNING.match(at.body)
+        opens = m["values"].count(b'"') % 2
+        begins = opens and _BEGINNING.match(at.body)
+        if self._held and opens and self._begun is None and not _MAY_BEGIN.search(at.body):
+            self.process.counts.incomplete_requests += len(self._held)
+            self._held = []
         return self.values(m, at) if self._begun or begins else False
 
     def _forget(self) -> None:
         self._begun, self._pieces = None, []
         self._quotes = self._size = 0
 
+    def flush(self) -> None:
+        """Emit the last record: no line has shown that it was a piece of a text whose beginning is lost."""
+        for row in self._held:
+            self.process.emit(row)
+        self._held = []
+
     def close(self) -> None:
         """The source or the process ends; a record that is still open was cut."""
+        self.flush()
         self.process.counts.incomplete_requests += self._begun is not None
         self._forget()
 
@@ -119,9 +138,9 @@ class LitellmReader(Reader):
         call: dict[str, Any] = dict(zip(self._names, values, strict=True))
         for name in _NUMBERS:
             call[name] = int(call[name]) if str(call.get(name, "")).isdigit() else None
-        self._call(call, first, at)
+        self._call(call, first, at, hold=True)
 
-    def _call(self, call: dict[str, Any], first: At, at: At) -> None:
+    def _call(self, call: dict[str, Any], first: At, at: At, *, hold: bool = False) -> None:
         name = _name(call)
         if name in self._told:
             return
@@ -129,7 +148,9 @@ class LitellmReader(Reader):
             remember(self._told, name, None)
         for row in _rows(call, self.process.counts):
             row.line, row.first_line, row.offset = at.number, first.number, first.offset
-            self.process.emit(row)
+            self._held.append(row)
+        if not hold:
+            self.flush()
 
 
 def _calls(record: Any) -> list[dict[str, Any]]:

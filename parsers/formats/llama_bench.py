@@ -18,13 +18,14 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from parsers.formats.base import Format, Process, Reader, integer, line
+from parsers.formats.base import Format, Reader, integer, line
 from parsers.formats.llama_cpp import size_bytes
 from parsers.records import Request
 from parsers.setup import Device
 
 if TYPE_CHECKING:
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "llama-bench"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, line
+from parsers.formats.base import Format, line
 from parsers.formats.llama_cpp import HEAD
 from parsers.formats.llama_perf import Block, BlockReader, block_lines
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
     from parsers.records import Request
 
 _ENGINE = "llama-cli"
@@ -35,7 +36,8 @@ LINES = (
         HEAD + rb"main: session file (?:matches|has low similarity to prompt) "
         rb"\(?(?P<cached>\d+) / (?P<prompt>\d+) tokens",
     ),
-    line("speculative", b"n_drafted ", HEAD + rb"n_drafted += +\d+"),
+    line("interactive", b"to interject at any time", HEAD + rb" - Press Ctrl\+C to interject at any time"),
+    *(line("speculative", name, HEAD + name + rb"+= +\d+") for name in (b"n_drafted ", b"n_accept ")),
 )
 
 
@@ -47,6 +49,7 @@ class CliReader(BlockReader):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self._pending: tuple[Block, Request] | None = None
+        self._blocks = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -58,8 +61,11 @@ class CliReader(BlockReader):
         self.process.leave_host(at)
         self.noted(m, at)
         self.flush()
-        self._drop_run()
+        if self._generating:
+            self.process.restart(at)
+            self.noted(m, at)
         self._generating, self._speculative = True, False
+        self.process.quote(at, _ENGINE)
 
     def interactive(self, m: re.Match[bytes], at: At) -> None:
         """``== Running in interactive mode. ==``: the block will be a sum over turns."""
@@ -80,7 +86,9 @@ class CliReader(BlockReader):
 
         Under a host (Ollama printed this block for each request in 2023) there is nothing to wait for.
         """
+        self.process.unquote()
         self.flush()
+        self._blocks += 1
         if not self._speculative and (block.evaluated or block.steps):
             self._pending = block, self._row(block)
         if not self._speculative:
@@ -105,11 +113,16 @@ class CliReader(BlockReader):
             row.total_ms = round(row.prefill_ms + row.decode_ms, 2)
         return row
 
-    def hand_over(self) -> tuple[Block | None, Block | None]:
-        """Give up the last whole block and an open one: another program turns out to have printed them."""
+    def hand_over(self) -> tuple[Block | None, Block | None, bool]:
+        """Give up the last whole block and an open one: another program turns out to have printed them.
+
+        Returns:
+            Both, and whether no block was there before them.
+        """
         whole, opened = self._pending and self._pending[0], self._block
+        first = self._blocks == (whole is not None)
         self._pending = self._block = None
-        return whole, opened
+        return whole, opened, first
 
     def _drop_run(self) -> None:
         if self._generating:
@@ -128,6 +141,7 @@ class CliReader(BlockReader):
         if self._block is not None:
             self._generating = False
         super().close()
+        self._blocks = 0
         self._drop_run()
         self._reset()
 
@@ -143,7 +157,9 @@ FORMAT = Format(
         b" t/s | Generation: ",
         b"generate: n_ctx = ",
         b"main: session file ",
+        b"== Running in interactive mode",
         b"n_drafted ",
+        b"n_accept ",
     ),
     lines=LINES,
     reader=CliReader,

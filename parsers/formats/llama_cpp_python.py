@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, integer, line
+from parsers.formats.base import Format, integer, line
 from parsers.formats.llama_cli import CliReader
 from parsers.formats.llama_perf import Block, BlockReader, block_lines
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
     from parsers.records import Request
 
 _ENGINE = "llama-cpp-python"
@@ -91,7 +92,7 @@ class PythonReader(BlockReader):
         self._begin()
         for reader in process.readers:
             if isinstance(reader, CliReader):
-                whole, self._block = reader.hand_over()
+                whole, self._block, self._fresh = reader.hand_over()
                 if whole is not None:
                     self.finished(whole)
 
@@ -101,6 +102,7 @@ class PythonReader(BlockReader):
         self._new_context()
 
     def _new_context(self) -> None:
+        self._fresh = True
         self._largest_piece = 0
         self._clock_waits = False
 
@@ -135,9 +137,13 @@ class PythonReader(BlockReader):
         self.noted(m, reuse.at)
         if self._reuse is not None:
             self._abort(self._reuse.at)
-        self._reuse, self._timed = reuse, True
+        self._reuse, self._timed, self._fresh = reuse, True, False
 
     # --- how it ends
+
+    def _drop_block(self) -> None:
+        self._fresh = self._fresh and self._block is None
+        super()._drop_block()
 
     def finished(self, block: Block) -> None:
         """A request ended and printed its block."""
@@ -151,18 +157,22 @@ class PythonReader(BlockReader):
             self._count_reuse(row, block, reuse)
         if row.prefill_ms is not None and row.output_tokens is not None:
             row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
-        self._timed = True
+        self._timed, self._fresh = True, False
         self.process.emit(row)
 
     def _count_miss(self, row: Request, block: Block) -> None:
         """Nothing was said of the context. The prompt's length is as sure as what came out of it.
 
-        Hits are printed since 2023-05, so their absence is a miss; but a log that begins with a block may
-        have lost the line before it.
+        Hits are printed since 2023-05, so their absence is a miss. But only a context's first request can
+        have nothing to say, since all others begin alike; later, or where a log begins with a block, the
+        line is lost.
         """
-        if block.rated and (self._marked or not self.process.setup.is_empty):
+        if block.rated and self._fresh and (self._marked or not self.process.setup.is_empty):
             row.cached_tokens = 0
-        row.output_tokens = block.generated(None, self.process.setup.batch)
+        if block.evaluated or self._fresh:
+            row.output_tokens = block.generated(None, self.process.setup.batch)
+        else:
+            row.prefill_tokens = None
         if row.cached_tokens is not None and row.output_tokens is not None:
             row.prompt_tokens = row.prefill_tokens
 

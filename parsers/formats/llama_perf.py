@@ -24,7 +24,12 @@ from parsers.records import Request
 if TYPE_CHECKING:
     import re
 
-    from parsers.formats.base import At, Line, Process
+    from parsers.formats.base import At, Line
+    from parsers.formats.process import Process
+
+_SAMPLING = b"llama_print_timings"
+_SMALLEST_BATCH = 32
+"""Of all batches in use the others are multiples: where the log doesn't give it, any of them may be it."""
 
 # A prefill against the block's decode step: first what is impossible, then what is unlikely. Honest GPUs
 # reach 200 tokens for the time of a step; busy cores that slow the steps more than the prefill, 80.
@@ -45,7 +50,7 @@ def block_lines(names: bytes) -> tuple[Line, ...]:
         line(
             "timing",
             needle,
-            rb" *" + HEAD + rb"(?:" + names + rb"): +(?P<what>" + what + rb") time = +"
+            rb" *" + HEAD + rb"(?P<name>" + names + rb"): +(?P<what>" + what + rb") time = +"
             rb"(?P<ms>\d+[.,]\d+) ms(?: +/ +(?P<count>\d+) (?:tokens|runs))?",
             b"_print",
         )
@@ -65,12 +70,14 @@ class Block:
         start: its first line that is read.
         end: its line `total time`.
         parts: milliseconds and count by the name of the line; `total` may have no count.
+        samples: true if it prints how many tokens were sampled.
         rated: true if it prints tokens per second, so if it is from June 2023 or later.
     """
 
     start: At
     end: At
     parts: dict[bytes, tuple[float, int | None]] = field(default_factory=dict)
+    samples: bool = False
     rated: bool = False
 
     @property
@@ -132,7 +139,7 @@ class Block:
             return self.steps
         if sampled:
             return sampled[1] if sampled[1] - self.steps in (0, 1) else None
-        if batch and self.evaluated % batch == 0:
+        if self.samples or self.evaluated % (batch or _SMALLEST_BATCH) == 0:
             return None
         return self.steps + 1
 
@@ -190,7 +197,7 @@ class BlockReader(Reader, ABC):
         block, what = self._block, m["what"]
         if block is None or what in block.parts:
             self._drop_block()
-            block = self._block = Block(at, at)
+            block = self._block = Block(at, at, samples=m["name"] == _SAMPLING)
         ms = number(m["ms"].replace(b",", b".")) or 0.0
         block.parts[what] = ms, integer(m["count"])
         block.rated = block.rated or b" per second" in at.body

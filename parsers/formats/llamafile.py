@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, line, text
+from parsers.formats.base import Format, Reader, line, text
 from parsers.formats.clocks import wall_clock
 from parsers.records import Request
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "llamafile"
 _MOST_OPEN = 256

@@ -18,13 +18,14 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, line, number, text
+from parsers.formats.base import Format, Reader, line, number, text
 from parsers.formats.clocks import elapsed_ms
 from parsers.formats.vllm.stats import phase, share
 from parsers.records import Interval, Request
 
 if TYPE_CHECKING:
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "lmdeploy"
 _WINDOW_MS = 10_000.0

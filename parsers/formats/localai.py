@@ -26,7 +26,15 @@ _ENGINE = "localai"
 _MOST_MS = 1e12
 _PHASES = ("prompt_processing", "token_generation")
 
-LINES = (line("body", b'"timing_token_generation":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$"),)
+_LOGGED = rb"[\d:]{4,5}[AP]M (?:DBG|INF|WRN|ERR|TRC) "
+
+LINES = (
+    line("body", b'"timing_token_generation":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$"),
+    line(
+        "texted", b" DBG ", _LOGGED + rb"(?:Prompt \(after templating\)|Template found, input modified to): "
+    ),
+    *(line("logged", needle, _LOGGED) for needle in (b"M DBG ", b"M INF ")),
+)
 
 
 class UsageReader(Reader):
@@ -59,6 +67,15 @@ class UsageReader(Reader):
         self.process.emit(row)
         return True
 
+    def texted(self, m: re.Match[bytes], at: At) -> None:
+        """``2:41PM DBG Prompt (after templating): ...``: the prompt, many lines."""
+        self.process.quote(at, _ENGINE, inside=False)
+
+    def logged(self, m: re.Match[bytes], at: At) -> bool:
+        """``2:41PM DBG ...``: whatever it says, no text goes on."""
+        self.process.unquote()
+        return False
+
 
 def _goes_on(answer: dict[str, Any]) -> bool:
     """A chunk of a stream whose end is still to come repeats the times so far."""
@@ -89,7 +106,11 @@ FORMAT = Format(
     title="LocalAI (answers with Extra-Usage)",
     versions="2025 and newer; its log is read as that of the engines inside",
     grain="request",
-    identify=(b'"timing_token_generation":',),
+    identify=(
+        b'"timing_token_generation":',
+        b" DBG Prompt (after templating): ",
+        b" DBG Template found, input modified to: ",
+    ),
     lines=LINES,
     reader=UsageReader,
     splits="prefill, decode",

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, ClassVar
 from parsers.documents import aiperf
 from parsers.documents.aiperf import stated_ms
 from parsers.documents.base import number, percentiles, summary, total, whole
-from parsers.formats.base import Format, Process, Reader, line
+from parsers.formats.base import Format, Reader, line
 from parsers.records import Aggregate
 
 if TYPE_CHECKING:
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _EXACT_REQUESTS = 100
 _MOST_LINES = 100

@@ -15,13 +15,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from parsers.formats.base import At, Format, Process, Reader, line
+from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.json_records import BODY, is_span, moment, number, part, records, remember
 from parsers.formats.json_values import count, text
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
+
+    from parsers.formats.process import Process
 
 _ENGINE = "mlc-llm"
 

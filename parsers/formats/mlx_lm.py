@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Format, Process, Reader, line, number
+from parsers.formats.base import At, Format, Reader, line, number
 from parsers.formats.clocks import STAMP, elapsed_ms, wall_clock
 from parsers.formats.rates import time_ms
 from parsers.records import Request
@@ -25,6 +25,8 @@ from parsers.records import Request
 if TYPE_CHECKING:
     import re
     from datetime import datetime
+
+    from parsers.formats.process import Process
 
 _ENGINE = "mlx-lm"
 _RATE = rb"(?P<rate>\d+(?:\.\d+)?|inf|nan)"
@@ -37,6 +39,7 @@ LINES = (
     line("rule", b"==========", rb"={10}\s*$"),
     line("prompt", b" tokens-per-sec", _BATCH + rb"Prompt" + _COUNTED, b"Prompt: "),
     line("answer", b" tokens-per-sec", _BATCH + rb"Generation" + _COUNTED, b"Generation: "),
+    line("silent", b"No text generated for this prompt", rb"No text generated for this prompt\s*$"),
     line("noted", b" tokens-per-sec", rb"(?:Prompt|Generation): [\d.]+ tokens-per-sec\s*$"),
     line(
         "progress",
@@ -55,7 +58,8 @@ LINES = (
     line(
         "trial",
         b"prompt_tps=",
-        rb"Trial \d+: +prompt_tps=(?P<prompt>[\d.]+), generation_tps=(?P<output>[\d.]+), peak_memory=",
+        rb"Trial (?P<trial>\d+): +prompt_tps=(?P<prompt>[\d.]+), generation_tps=(?P<output>[\d.]+), "
+        rb"peak_memory=",
     ),
 )
 
@@ -72,6 +76,7 @@ class MlxReader(Reader):
         self._prompt: tuple[Request, At] | None = None
         self._loose: Request | None = None
         self._bench: tuple[int, int, int] | None = None
+        self._trial = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -84,6 +89,11 @@ class MlxReader(Reader):
     def rule(self, m: re.Match[bytes], at: At) -> None:
         """``==========`` stands before the answer and after it."""
         self._ruled, self._rule_line = True, at.own_number
+        self.process.quote(at, _ENGINE)
+
+    def silent(self, m: re.Match[bytes], at: At) -> None:
+        """``No text generated for this prompt``."""
+        self.process.unquote()
 
     def noted(self, m: re.Match[bytes], at: At) -> None:
         """``Prompt: 123.456 tokens-per-sec``: rates without counts say who logged, no more."""
@@ -94,7 +104,12 @@ class MlxReader(Reader):
         self._prompt = None
         if self._rule_line == at.own_number - 1:
             self._loose = None
+            self.process.unquote()
         elif self._ruled and not m["batch"]:
+            return
+        elif self._loose is not None and not m["batch"]:
+            self._loose = None
+            self.process.counts.incomplete_requests += 1
             return
         tokens = int(m["tokens"])
         row = Request(engine=_ENGINE, first_line=at.number, offset=at.offset)
@@ -135,11 +150,14 @@ class MlxReader(Reader):
 
     def settings(self, m: re.Match[bytes], at: At) -> None:
         """``Timing with prompt_tokens=4096, generation_tokens=128, batch_size=1.``."""
-        self._bench = int(m["prompt"]), int(m["output"]), int(m["batch"])
+        self._bench, self._trial = (int(m["prompt"]), int(m["output"]), int(m["batch"])), 0
         self.noted(m, at)
 
     def trial(self, m: re.Match[bytes], at: At) -> None:
         """``Trial 1:  prompt_tps=1203.441, generation_tps=48.210, peak_memory=5.012``: of the whole batch."""
+        if int(m["trial"]) <= self._trial:
+            self._bench = None
+        self._trial = int(m["trial"])
         if self._bench is None:
             self.noted(m, at)
             return

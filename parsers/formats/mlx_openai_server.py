@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Format, Process, Reader, integer, line, number
+from parsers.formats.base import At, Format, Reader, integer, line, number
 from parsers.formats.clocks import STAMP, wall_clock
 from parsers.formats.rates import time_ms
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
+
+    from parsers.formats.process import Process
 
 _ENGINE = "mlx-openai-server"
 _STEP = 0.01

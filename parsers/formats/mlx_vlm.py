@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Format, Process, Reader, line, text
+from parsers.formats.base import At, Format, Reader, line, text
 from parsers.formats.clocks import STAMP, wall_clock
 from parsers.formats.rates import agree
 from parsers.records import Request
@@ -22,6 +22,8 @@ from parsers.records import Request
 if TYPE_CHECKING:
     import re
     from datetime import datetime
+
+    from parsers.formats.process import Process
 
 _ENGINE = "mlx-vlm"
 _HEAD = rb"(?:(?P<time>" + STAMP + rb") - INFO - )?"
@@ -131,7 +133,7 @@ class VlmReader(Reader):
         row.output_tokens, row.finish_reason = output, text(m["reason"])
         if opened.drafts or opened.backend == b"diffusion":
             row.decode_ms = _ms(m["seconds"])
-        elif output:
+        elif output and opened.backend:
             row.decode_steps = output - 1
             row.decode_ms = self._time(m, output - 1)
         if row.ttft_ms is not None and (row.decode_ms is not None or output == 1):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, line, number, text
+from parsers.formats.base import Format, Reader, line, number, text
 from parsers.formats.clocks import STAMP, wall_clock
 from parsers.formats.rates import agree, time_ms
 from parsers.records import Request
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "omlx"
 _SECONDS_STEP, _RATE_STEP = 0.01, 0.1

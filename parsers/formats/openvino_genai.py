@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, integer, line, number
+from parsers.formats.base import Format, Reader, integer, line, number
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "openvino-genai"
 _NEXT_LINES = 12
@@ -59,6 +60,12 @@ LINES = (
         rb"(?:, len of(?: input)? tokens: \d+ \* (?P<batch>\d+))?\s*$",
     ),
     line("first_infer", b"First infer latency: ", _BENCH + rb"First infer latency: " + _LATENCY + rb", .*$"),
+    line(
+        "texted",
+        b"[ INFO ] [",
+        rb"\[ INFO \] \[(?:\d+|warm-up)\](?:\[C\d+\])?(?:\[P-?\d+\])? (?:Generated|Input text): ",
+    ),
+    line("logged", b"[ INFO ] ", rb"\[ INFO \] "),
 )
 
 
@@ -126,6 +133,7 @@ class GenaiReader(Reader):
 
     def run(self, m: re.Match[bytes], at: At) -> None:
         """``[ INFO ] [1][P0] Input token size: 32, Output size: 128, Infer count: 128, ...``."""
+        self.process.unquote()
         self.flush()
         if m["run"] == b"warm-up":
             return
@@ -143,6 +151,15 @@ class GenaiReader(Reader):
         row.ttft_from = None if row.ttft_ms is None else "arrival"
         if m["batch"] in (None, b"1"):
             self._tpot_ms = number(m["other"])
+
+    def texted(self, m: re.Match[bytes], at: At) -> None:
+        """``[ INFO ] [1][P0] Generated: ...``: a text follows, many lines."""
+        self.process.quote(at, _ENGINE)
+
+    def logged(self, m: re.Match[bytes], at: At) -> bool:
+        """``[ INFO ] ...``: whatever it says, no text goes on."""
+        self.process.unquote()
+        return False
 
     def first_infer(self, m: re.Match[bytes], at: At) -> None:
         """``[ INFO ] [1][P0] First infer latency: 37.40 ms, other infers latency: 22.10 ms/infer, ...``."""

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from parsers.documents import sglang_bench, vllm_bench
 from parsers.documents.base import percentiles, summary, total
-from parsers.formats.base import Format, Process, Reader, line, number
+from parsers.formats.base import Format, Reader, line, number
 from parsers.records import Aggregate
 
 if TYPE_CHECKING:
     import re
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _MOST_LINES = 100
 _COUNTS = (b"Successful requests", b"Failed requests", b"Total input tokens", b"Total generated tokens")

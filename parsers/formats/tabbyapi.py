@@ -19,11 +19,12 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, integer, line, number, text
+from parsers.formats.base import Format, Reader, integer, line, number, text
 from parsers.records import Request
 
 if TYPE_CHECKING:
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "tabbyapi"
 _MOST_PIECES = 12
@@ -59,6 +60,13 @@ LINES = (
         _HEAD + rb"Received (?:chat completion|completion|Kobold generation) (?:streaming )?request"
         rb"(?: (?P<id>\S+))? *$",
         b"request",
+    ),
+    line(
+        "texted",
+        b"INFO",
+        _HEAD
+        + rb"(?:(?:Raw |Negative )?[Pp]rompt(?: \(ID: \S+\))?:|Response(?: \(ID: \S+\))?:(?! \d+ tokens? ))",
+        b": ",
     ),
     line("metrics", b"Metrics", _HEAD + rb"Metrics(?P<rest>(?: \(ID:|:).*|) *$"),
     line(
@@ -101,6 +109,7 @@ class TabbyReader(Reader):
         In a narrow terminal its name stands in the next line, out of reach.
         """
         self._headed = True
+        self.process.unquote()
         self.flush()
         if name := text(m["id"]):
             self._named = True
@@ -108,9 +117,14 @@ class TabbyReader(Reader):
         else:
             self._unnamed = True
 
+    def texted(self, m: re.Match[bytes], at: At) -> None:
+        """``INFO:     Raw prompt (ID: 8d3c...):``: a prompt or an answer follows (`log_prompt`)."""
+        self.process.quote(at, _ENGINE)
+
     def metrics(self, m: re.Match[bytes], at: At) -> None:
         """``INFO:     Metrics (ID: 8d3c...): 196 tokens generated in 14.98 seconds (Queue: ...``."""
         self._headed = True
+        self.process.unquote()
         self._begin(m["rest"], at, _clock(m["time"], at))
 
     def bare(self, m: re.Match[bytes], at: At) -> None:

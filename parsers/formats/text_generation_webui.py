@@ -14,14 +14,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import Format, Process, Reader, integer, line
+from parsers.formats.base import Format, Reader, integer, line
 from parsers.records import Request
 
 if TYPE_CHECKING:
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ENGINE = "text-generation-webui"
 _INSIDE = frozenset({"llama-server", "llama-cpp-python", "llama-cli"})
+_PRINT_BLOCKS = ("llama-cpp-python", "llama-cli")
 _MOST_PIECES = 4
 _MOST_HELD = 8
 
@@ -42,6 +44,8 @@ LINES = (
         line("more", needle, rb" {20,}(?P<rest>" + _WORD + rb"(?: " + _WORD + rb")*) *$")
         for needle in (b"tokens", b"context ", b"seed ")
     ),
+    line("prompted", b"PROMPT=", _CLOCK + rb"INFO +PROMPT= *$"),
+    line("parameters", b"GENERATE_PARAMS=", _CLOCK + rb"INFO +GENERATE_PARAMS= *$"),
     line(
         "failed",
         b"Failed to generate reply",
@@ -95,6 +99,7 @@ class WebuiReader(Reader):
         self._pieces = []
         if self._clocked and not m["clock"]:
             return
+        self.process.unquote()
         self._clocked |= m["clock"] is not None
         self._first = at
         self._join(m["rest"], at)
@@ -105,6 +110,18 @@ class WebuiReader(Reader):
             self._join(m["rest"], at)
         else:
             self._pieces = []
+
+    def prompted(self, m: re.Match[bytes], at: At) -> None:
+        """``INFO     PROMPT=``: the prompt follows, many lines (`--verbose`).
+
+        The binding inside prints its block after it with nothing in between; the server inside doesn't.
+        """
+        self._clocked = True
+        self.process.quote(at, _ENGINE, *_PRINT_BLOCKS)
+
+    def parameters(self, m: re.Match[bytes], at: At) -> None:
+        """``INFO     GENERATE_PARAMS=``: the server inside is asked."""
+        self.process.unquote()
 
     def failed(self, m: re.Match[bytes], at: At) -> None:
         """``ERROR    Failed to generate reply (custom)``: a traceback follows, then the request's line."""
@@ -167,7 +184,7 @@ FORMAT = Format(
     title="text-generation-webui (oobabooga)",
     versions="2023-01 and newer",
     grain="request",
-    identify=(b"Output generated in ",),
+    identify=(b"Output generated in ", b"INFO     PROMPT=", b"INFO     GENERATE_PARAMS="),
     lines=LINES,
     reader=WebuiReader,
     splits="none: the whole request is one time",

@@ -14,13 +14,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from parsers.carriers import parse_iso
-from parsers.formats.base import At, Format, Process, Reader, line
+from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.ollama.durations import go_duration_ms
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Mapping
+
+    from parsers.formats.process import Process
 
 _ENGINE = "tgi"
 _TIMES = ("total_time", "validation_time", "queue_time", "inference_time", "time_per_token")

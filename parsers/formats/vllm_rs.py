@@ -17,14 +17,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from parsers.carriers import parse_iso
-from parsers.formats.base import At, Format, Process, Reader, line
+from parsers.formats.base import At, Format, Reader, line
+from parsers.formats.rates import agree
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
 
+    from parsers.formats.process import Process
+
 _ENGINE = "vllm-rs"
-_HALF_A_DIGIT_S = 0.005
+_DIGIT = 0.01
+"""Of seconds and of tokens per second, as they are printed."""
+
 _MOST_OPEN = 1024
 _CLOCK_EMOJI = "⏱️ ".encode()
 
@@ -104,11 +109,11 @@ class VllmRsReader(Reader):
         tokens, seconds, rate = int(m["tokens"]), float(m["seconds"]), float(m["rate"])
         if not tokens or not rate:
             return round(1000 * seconds, 1)
-        exact_s, error_s = tokens / rate, tokens * _HALF_A_DIGIT_S / rate**2
-        if abs(exact_s - seconds) > _HALF_A_DIGIT_S * 1.2 + error_s:
+        if not agree(tokens, seconds, rate, _DIGIT, _DIGIT):
             self.process.counts.impossible_values += 1
             return None
-        return round(1000 * (exact_s if error_s < _HALF_A_DIGIT_S else seconds), 1)
+        exact_s, error_s = tokens / rate, tokens * _DIGIT / 2 / rate**2
+        return round(1000 * (exact_s if error_s < _DIGIT / 2 else seconds), 1)
 
     def _forget(self, name: bytes | None) -> None:
         self.process.counts.incomplete_requests += self._open.pop(name, None) is not None

@@ -163,7 +163,9 @@ def logs(draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS, most: int = 6) -> 
             draw(st.integers(0, drafted)),
         )
         kind = draw(st.sampled_from(("done", "done", "done", "cancelled", "failed", "embedding")))
-        queues[slot] += _task(layout, log, slot, number, kind, truth, says_prompt=draw(st.booleans()))
+        queues[slot] += _task(
+            layout, log, slot, number, kind, truth, says_prompt=kind == "embedding" or draw(st.booleans())
+        )
     ticks = 0
     while any(queues):
         queue = draw(st.sampled_from([queue for queue in queues if queue]))

@@ -172,7 +172,7 @@ def test_a_log_without_a_clock_has_no_times() -> None:
     ],
 )
 def test_labels_name_who_wrote_a_line(line: bytes, label: bytes | None) -> None:
-    assert unwrap(line) == (b"hello", label, None)
+    assert unwrap(line) == (b"hello", label, None, ())
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def printed(layout: str, asked: Asked) -> str:
     prefill, decode, init = (f"{cs / 100:.2f}s" for cs in (asked.prefill_cs, asked.decode_cs, asked.init_cs))
     sums = f"{(asked.prefill_cs + asked.decode_cs) / 100:.2f}s"
     amount, rate = f"Amt:{asked.output}/{asked.limit}, ", "(1.0ms/T = 9.99T/s)"
-    phases = f"Process:{prefill} {rate}, Generate:{decode} {rate}, Total:{sums}"
+    prompt_rate = f"({10 * asked.prefill_cs / asked.evaluated:.1f}ms/T = 9.99T/s)"
+    phases = f"Process:{prefill} {prompt_rate}, Generate:{decode} {rate}, Total:{sums}"
     counted = (
         f"Processed:{asked.evaluated} in {prefill} (9.99T/s), "
         f"Generated:{asked.output}/{asked.limit} in {decode} (9.99T/s), "

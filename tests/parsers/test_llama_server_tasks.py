@@ -56,14 +56,14 @@ def test_cached_tokens_are_given_only_where_the_log_proves_them(lines: list[str]
 def test_only_the_first_batch_says_what_was_cached() -> None:
     seq_rm = "slot update_slots: id  0 | task 5 | cached n_tokens = {0}, memory_seq_rm [{1}, end)"
     batches = [seq_rm.format(n, 3 * n) for n in (7, 2055)]
-    [whole] = read(join([*request(0, 5)[:1], *batches, *request(0, 5)[1:]])).requests
+    [whole] = read(join([*request(0, 5)[:1], *batches, *request(0, 5, n=66)[1:]])).requests
     assert whole.cached_tokens == 7
     [headless] = read(join([batches[1], *request(0, 5)[1:]])).requests
     assert headless.cached_tokens == 6
 
 
 def test_a_prompt_that_was_cached_whole_evaluates_one_token() -> None:
-    lines = request(0, 5)
+    lines = request(0, 5, n=821)
     update = "slot update_slots: id  0 | task 5 | "
     lines[1:1] = [
         update + "new prompt, n_ctx_slot = 4096, n_keep = 0, n_prompt_tokens = 812",

@@ -109,3 +109,33 @@ def test_a_body_with_members_of_others_is_still_read(name: str) -> None:
     told, expected = (read(b"\n".join(each) + b"\n").told(*without) for each in (strange, lines))
     assert told == expected
     assert told
+
+
+HEADER = (
+    "llama_model_loader: loaded meta data with 1 key-value pairs from /models/header.gguf (version GGUF V3)",
+    "print_info: n_layer = 99",
+    "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",
+)
+
+
+@pytest.mark.parametrize("build", [(), ("build: 4589 (abcdef12) with cc for x86_64-linux-gnu",)])
+@pytest.mark.parametrize("name", ["vllm-v1", "sglang-0.3", "tgi-text", "lmdeploy", "mlx-lm-generate"])
+def test_a_header_is_nobodys_that_does_not_run_llama_cpp(name: str, build: tuple[str, ...]) -> None:
+    alone, header = (SAMPLES / f"{name}.log").read_bytes(), join([*build, *HEADER])
+    expected = [s.model_dump(exclude={"line", "origin"}) for s in read(alone).stream.setup_of_run]
+    half = alone.index(b"\n", len(alone) // 2) + 1
+    for data in (header + alone, alone + header, alone[:half] + header + alone[half:]):
+        log = read(data)
+        assert rows_of([row for row in log.rows if row.engine != "llama-server"]) == rows_of(read(alone).rows)
+        for row in log.rows:
+            setup = log.stream.setup_of_run[row.run]
+            facts = setup.model_dump(exclude={"line", "origin"})
+            assert facts in expected or (setup.model, setup.layers) == (None, None)
+
+
+def test_a_header_is_of_the_first_that_can_have_printed_it() -> None:
+    log = read(join([*HEADER[:2], VLLM_HEADER, TABBY, *BLOCK]))
+    [tabby, llama] = log.requests
+    setups = log.stream.setup_of_run
+    assert (setups[tabby.run].layers, setups[llama.run].engine) == (None, "llama-server")
+    assert setups[tabby.run].model is None

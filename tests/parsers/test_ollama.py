@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers.formats.ollama.durations import go_duration_ms
-from parsers.records import Event, Request, Row, Tables
+from parsers.records import Event, Request, Row
 from parsers.stream import Stream
+from parsers.tables import Tables
 
 RELOAD = Path(__file__).parents[2] / "sample_logs" / "ollama-reload.log"
 START = (

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from parsers import FORMATS, Stream
 from parsers.formats.user import FormatFileError, load, parse
+from parsers.formats.user.ambiguous import never_ends
 from parsers.formats.user.messages import message
 from parsers.formats.user.places import inside, places
 from parsers.formats.user.samples import problems
 from parsers.formats.user.trial import problems_in_time
+from parsers.limits import SlowPatternError
+from parsers.records import Request
 from tests.parsers.reading import Read, join
 
 if TYPE_CHECKING:
@@ -340,14 +343,58 @@ def test_a_decimal_comma_is_pointed_at() -> None:
     assert "(?P<prefill_ms>" in said
 
 
-def test_a_pattern_that_never_ends_is_named() -> None:
-    endless = FILE.replace(r"(?P<total_ms>\S+) all", r"(?P<total_ms>\S+) all(?:(?: ?a)+)+$")
-    assert endless != FILE
-    slow = parse(endless.replace("2.6s all", "2.6s all" + " a" * 60 + "b"))
-    [problem] = problems_in_time(slow, limit_s=0.5)
+@pytest.mark.parametrize(
+    "pattern", [r"(a+)+$", "(a*)*b", r"(\w+\s?)*$", r"^(\d+,?)+$", "(?:a|a?)+b", "(?:x*y*)*z", "a(?=(b+)+c)"]
+)
+def test_a_pattern_that_never_ends_is_no_format(pattern: str) -> None:
+    said = wrong(FILE.replace(r"(?P<total_ms>\S+) all", rf"(?P<total_ms>\S+) all{pattern}"))
+    assert "never ends" in said[0]
+    assert "(a+)+" in said[0]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(?:\d+\.)*\d+", r'(?:[^"\\]|\\.)*"', r"(?:\w+=\d+,)*", "(a++)+b", "(?>a+)+b", "(?:a|b)*c", ".*a.*b"],
+)
+def test_repeats_in_repeats_that_end(pattern: str) -> None:
+    assert not never_ends(pattern.encode())
+
+
+def test_the_projects_own_patterns_end() -> None:
+    assert not [line.name for fmt in FORMATS for line in fmt.lines if never_ends(line.pattern.pattern)]
+
+
+def test_a_pattern_that_takes_too_long_is_named() -> None:
+    slow = FILE.replace(r"(?P<total_ms>\S+) all", r"(?P<total_ms>\S+) all.*a.*a.*a.*a.*a.*b$")
+    slow = slow.replace("2.6s all", "2.6s all" + " a" * 600)
+    assert " a a a" in slow
+    [problem] = problems_in_time(parse(slow), limit_s=0.5)
     assert (problem.path, problem.says[:20]) == (("line", 0, "pattern"), "'done' takes longer ")
     assert problems_in_time(parse(FILE)) == []
     assert problems_in_time(parse(FILE.replace("prefill_ms = 500.0", "prefill_ms = 1"))) != []
+
+
+def test_reading_ends_where_a_pattern_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parsers.limits.LIMIT_S", 0.2)
+    stream = Stream("log", formats=(load(SINGLE.replace(" all", " all.*a.*a.*a.*a.*a.*b$"), "my.toml"),))
+    with pytest.raises(SlowPatternError, match=r"my.toml: the pattern of 'done' takes longer than 0.2 s"):
+        stream.feed(b"toy: 1 prompt, 1 cached, 1 read, 1 out, 1 write, 1s all" + b" a" * 600 + b"\n")
+
+
+def test_a_clock_without_a_year_rolls_over_new_year() -> None:
+    file = SINGLE.replace("toy: (?P<prompt", r"(?P<time>\S+ \S+) toy: (?P<prompt").replace(
+        "decode_steps", 'clock = "%m-%d %H:%M:%S"\ndecode_steps'
+    )
+    clocks = ("12-31 23:59:58", "01-01 00:00:03", "12-31 23:59:59")
+    told = "toy: 1 prompt, 0 cached, 1 read, 1 out, 1 write, 2s all"
+    latest = datetime(2028, 3, 1, tzinfo=UTC)
+    stream = Stream("log", formats=(load(file), *FORMATS), latest=latest)
+    rows = stream.feed(join(f"{clock} {told}" for clock in clocks)) + stream.close()
+    assert [row.finished_at for row in rows if isinstance(row, Request)] == [
+        datetime(2027, 12, 31, 23, 59, 58, tzinfo=UTC),
+        datetime(2028, 1, 1, 0, 0, 3, tzinfo=UTC),
+        datetime(2027, 12, 31, 23, 59, 59, tzinfo=UTC),
+    ]
 
 
 def test_a_line_that_no_sample_shows_is_named() -> None:

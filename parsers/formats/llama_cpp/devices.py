@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Process, Reader
-from parsers.formats.llama_cpp.own import own
+from parsers.formats.base import At, Reader
+from parsers.formats.llama_cpp.own import FAMILY, own
 from parsers.setup import Device
 
 if TYPE_CHECKING:
     import re
+
+    from parsers.formats.process import Process
 
 
 class DeviceLines(Reader):
@@ -28,6 +30,7 @@ class DeviceLines(Reader):
         setup = self.process.setup
         if self.process.host is None and (setup.is_empty or setup.model is not None):
             self.process.start(at)
+            self.process.belong(FAMILY)
 
     def cuda_found(self, m: re.Match[bytes], at: At) -> None:
         """``ggml_cuda_init: found 1 CUDA devices:``."""

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 
     from parsers.formats.base import At
 
+FAMILY = frozenset(
+    {
+        *("llama-server", "llama-cli", "llama-cpp-python", "llama-bench", "llama-batched-bench"),
+        *("ik-llama", "llama-sweep-bench", "llamafile", "koboldcpp", "cortex", "ollama", "lmstudio"),
+        *("text-generation-webui", "llama-swap", "lemonade"),
+    }
+)
+"""The engines that are llama.cpp, or run it and log what it says."""
+
 _Lines = TypeVar("_Lines", bound=Reader)
 
 
@@ -28,7 +37,8 @@ def own(
     def checked(self: _Lines, m: re.Match[bytes], at: At) -> None:
         if m["clock"] is not None:
             self.process.see_clock()
-        if m["clock"] is not None or not self.process.clocked:
+        if (m["clock"] is not None or not self.process.clocked) and self.process.ends_other(FAMILY, at):
             method(self, m, at)
+            self.process.belong(FAMILY)
 
     return checked

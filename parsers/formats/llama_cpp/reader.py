@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parsers.formats.base import integer, text
 from parsers.formats.llama_cpp.devices import DeviceLines
-from parsers.formats.llama_cpp.own import own
+from parsers.formats.llama_cpp.own import FAMILY, own
 from parsers.formats.llama_cpp.units import on_host, size_bytes
 from parsers.formats.systems import system_of_build, system_of_path
 
@@ -50,6 +50,7 @@ class HeaderReader(DeviceLines):
     def started(self, m: re.Match[bytes], at: At) -> None:
         """``build: 8179 (ecbcb7ea9) with ...``: among the first lines of every program."""
         self.process.start(at)
+        self.process.belong(FAMILY)
         self.build(m, at)
 
     @own

@@ -10,6 +10,9 @@
 - `lanes.py`: the servers that a host runs side by side; `own.py`: what the server says of itself;
   `failures.py`: why it could not load a model.
 - `task.py`: one task and the request it makes; `tasks.py`: the open ones; `reader.py`: line by line.
+
+With ``--log-jsonl`` (2026-09) the same lines stand in JSON, and Docker Model Runner logs them in quotes: see
+`parsers/json_logs.py`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from parsers.records import Request
 if TYPE_CHECKING:
     import re
 
-    from parsers.formats.base import At, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _Known = TypeVar("_Known")
 

@@ -13,8 +13,8 @@ from parsers.formats.llama_server.tasks import Tasks
 if TYPE_CHECKING:
     import re
 
-    from parsers.formats.base import Process
     from parsers.formats.llama_server.task import Task
+    from parsers.formats.process import Process
 
 _MAX_LANES = 8
 
@@ -54,6 +54,10 @@ class Lanes:
         """The task whose prompt is being read; ``None`` where it may be one of several."""
         reading = [task for tasks in self.all for task in tasks.reading()]
         return reading[0] if len(reading) == 1 else None
+
+    def any_told(self) -> bool:
+        """Whether a task has all its timings and was not seen to give its slot back."""
+        return any(tasks.any_told() for tasks in self.all)
 
     def settle(self) -> None:
         """Nothing was said for a while: what only waited for lines of its own is over."""

@@ -91,6 +91,11 @@ LINES = (
         HEAD + rb"(?:srv +\S+: )?\S+: chat template, (?:built_in|chat_template|example_format)",
     ),
     line("dump", b"Parsing input with format", HEAD + rb"Parsing input with format "),
+    line(
+        "thinks",
+        b"thinking = ",
+        HEAD + rb"srv +init: (?:init: chat template, )?thinking = [01]\s*$",
+    ),
     line("dumped", b"Parsed message: ", HEAD + rb"Parsed message: "),
     line("dumped", b"listening on ", HEAD + rb"(?:'?main|srv +llama_server): (?:server is )?listening on "),
 )

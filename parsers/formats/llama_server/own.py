@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Process, Reader
+from parsers.formats.base import At, Reader
 from parsers.formats.llama_cpp import clock_ms
 from parsers.formats.llama_server.failures import CAUSES
 from parsers.formats.llama_server.task import ENGINE
+from parsers.quotes import LONGEST_TEXT
 
 if TYPE_CHECKING:
     import re
 
+    from parsers.formats.process import Process
+
 _SAME_RUN_CLOCK_SLACK_MS = 1_000.0
-_LONGEST_DUMP_LINES = 1_000
+
+_FAMILY = ENGINE, "ik-llama"
+"""Where lines have a clock the model's header has one too; where they have none, a text may quote it."""
 
 NOT_LOADED = "the model could not be loaded"
 
@@ -59,21 +64,30 @@ class OwnLines(Reader):
     def dump(self, m: re.Match[bytes], at: At) -> None:
         """A chat template or an answer follows, raw, on as many lines as it has."""
         self._dump_line = at.own_number
+        self.process.quote(at, *_FAMILY, *(("llama.cpp",) if self.process.clocked else ()))
 
     def dumped(self, m: re.Match[bytes], at: At) -> None:
         """The text is over."""
         self._dump_line = None
+        self.process.unquote()
+
+    def thinks(self, m: re.Match[bytes], at: At) -> bool:
+        """``chat template, thinking = 1`` follows the template; the model's header takes it."""
+        self.dumped(m, at)
+        return False
 
     def _own(self, m: re.Match[bytes], at: At) -> bool:
         """Whether the engine says this itself; text that it prints has no clock and may quote its lines."""
         if m["clock"] is not None:
             if not self.process.clocked:
                 self.process.see_clock()
+            if self._dump_line is not None:
+                self.dumped(m, at)
             return True
         return not self.process.clocked and not self._in_dump(at)
 
     def _in_dump(self, at: At) -> bool:
-        return self._dump_line is not None and at.own_number <= self._dump_line + _LONGEST_DUMP_LINES
+        return self._dump_line is not None and at.own_number <= self._dump_line + LONGEST_TEXT
 
     def _see_clock(self, m: re.Match[bytes], at: At) -> float | None:
         """The process's clock in ms; one that goes back is another's, unless a host runs several."""

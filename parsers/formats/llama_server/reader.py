@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from parsers.formats.base import At, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 
 def _of_task(
@@ -68,6 +69,8 @@ class ServerReader(CacheLines, ModelLines):
         if task is None:
             self._see_clock(m, at)
             task = self._tasks.adopt(slot, number, at)
+        if task is None and line == "slot_total":
+            self.process.missed += 1
         if task is not None:
             task.last_clock = m["clock"]
         return task
@@ -186,13 +189,16 @@ class ServerReader(CacheLines, ModelLines):
     @_of_task
     def slot_prefill(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """``slot print_timing: id 0 | task 2 | prompt eval time = 2402.53 ms / 630 tokens (...``."""
+        self._tasks.blocks_seen = True
         task.prefill, task.timed_line = (float(m["ms"]), int(m["tokens"])), at.number
 
     @_of_task
     def told_prefill(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """The same until b3760: of a prompt that was cached whole it prints 0, but one is evaluated."""
         ms = float(m["ms"])
-        tokens = int(m["tokens"]) or int(ms > 0 and bool(task.cached))
+        tokens = int(m["tokens"]) or (
+            None if ms > 0 and task.cached is None else int(bool(ms and task.cached))
+        )
         task.prefill, task.timed_line = (ms, tokens), at.number
 
     @_of_task
@@ -212,15 +218,18 @@ class ServerReader(CacheLines, ModelLines):
     @_of_task
     def slot_draft(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """``draft acceptance = 0.88889 ( 40 accepted / 45 generated)``."""
+        self._tasks.drafts_seen = True
         task.accepted, task.drafted = int(m["accepted"]), int(m["drafted"])
 
     @_of_task
     def header(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """``slot print_timing: id 0 | task 2 |`` alone: the next lines are this task's."""
+        self._tasks.blocks_seen = True
         self._block = task
 
     def prefill(self, m: re.Match[bytes], at: At) -> None:
         """A bare `prompt eval time` line."""
+        self._tasks.blocks_seen = True
         if not (self._tasks.seen or self.process.clocked or self._in_dump(at)):
             self._block = self._tasks.loose(at)
         if (task := self._block) and task.prefill is None:
@@ -228,6 +237,7 @@ class ServerReader(CacheLines, ModelLines):
 
     def decode(self, m: re.Match[bytes], at: At) -> None:
         """A bare `eval time` line."""
+        self._tasks.blocks_seen = True
         if (task := self._block) and task.prefill and task.decode is None:
             task.decode, task.timed_line, task.finished_at = (
                 (float(m["ms"]), int(m["tokens"])),
@@ -243,23 +253,29 @@ class ServerReader(CacheLines, ModelLines):
     def draft(self, m: re.Match[bytes], at: At) -> None:
         """A bare `draft acceptance rate` line follows the block it belongs to."""
         if (task := self._block) and task.timed and task.drafted is None:
+            self._tasks.drafts_seen = True
             task.accepted, task.drafted = int(m["accepted"]), int(m["drafted"])
 
     def body(self, m: re.Match[bytes], at: At) -> bool | None:
         """An answer as a client logs it; where slot lines tell of the same request, it adds nothing."""
-        return None if self._tasks.seen else self._bodies.take(m, at)
+        return None if self._tasks.seen or self._in_dump(at) else self._bodies.take(m, at)
 
     def timings(self, m: re.Match[bytes], at: At) -> bool | None:
         """``"timings": {`` of an answer printed over many lines; browsers log such blocks too."""
-        if not self._tasks.seen:
+        told = self._tasks.seen or self._in_dump(at)
+        if not told:
             self._bodies.pretty.open(at)
-        return None if self._tasks.seen else False
+        return None if told else False
 
     def timing(self, m: re.Match[bytes], at: At) -> None:
         """One of its fields."""
         self._bodies.pretty.add(m, at)
 
     # --- the end
+
+    def any_told(self) -> bool:
+        """Whether a task has all its timings and was not seen to give its slot back."""
+        return self._lanes.any_told()
 
     def flush(self) -> None:
         """Emit the requests that only waited for a draft line."""

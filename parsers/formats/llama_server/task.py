@@ -9,6 +9,7 @@ from parsers.formats.llama_cpp import clock_ms
 from parsers.records import Request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from parsers.formats.base import At
@@ -24,6 +25,7 @@ class Task:
         launched: the line with which a slot took it was seen; without it earlier lines may be missing.
         untimed: it ended, and no timing can follow.
         last_clock: the process's clock on the newest line about it, as printed.
+        drafts: tokens were drafted in this process, so that it may have lost its line about them.
         counts_drafts: its generated tokens surely hold every accepted one (builds that say `n_past`).
     """
 
@@ -37,7 +39,7 @@ class Task:
     finished_at: datetime | None = None
     prompt: int | None = None
     cached: int | None = None
-    prefill: tuple[float, int] | None = None
+    prefill: tuple[float, int | None] | None = None
     decode: tuple[float, int] | None = None
     total_ms: float | None = None
     timed_line: int = 0
@@ -46,6 +48,7 @@ class Task:
     context: int | None = None
     truncated: bool | None = None
     finish_reason: str | None = None
+    drafts: bool = False
     counts_drafts: bool = False
     shifted: bool = False
     cancelled: bool = False
@@ -69,6 +72,11 @@ class Task:
         if self.context is not None and self.prompt is not None and self.context > self.prompt:
             return True
         return any(known is not None for known in (self.prefill, self.decode, self.total_ms))
+
+    @property
+    def only_read(self) -> bool:
+        """Its context holds its prompt and no more."""
+        return self.prompt is not None and self.context == self.prompt
 
     def awaits(self, line: str, tokens: int | None) -> bool:
         """Whether this line with this count can be its next one."""
@@ -102,14 +110,22 @@ class Task:
         row.prefill_ms, row.prefill_tokens = self.prefill
         row.decode_ms, row.output_tokens = self.decode
         row.decode_steps = max(row.output_tokens - 1, 0)
-        row.cached_tokens = self._cached(row.prefill_tokens, row.output_tokens)
-        row.prompt_tokens = (
-            self.prompt if row.cached_tokens is None else row.cached_tokens + row.prefill_tokens
-        )
+        if row.prefill_tokens is not None:
+            self._count_prompt(row, row.prefill_tokens, row.output_tokens)
         row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
         row.total_ms = round(row.prefill_ms + row.decode_ms, 2) if self.total_ms is None else self.total_ms
         row.draft_tokens, row.accepted_tokens = self.drafted, self.accepted
         return row
+
+    def _count_prompt(self, row: Request, prefill: int, output: int) -> None:
+        """The whole prompt and its cached part. A context that can't hold them is another task's."""
+        row.cached_tokens = self._cached(prefill, output)
+        if row.cached_tokens is not None:
+            row.prompt_tokens = row.cached_tokens + prefill
+        if self.context is not None and self._context_is_whole:
+            held = self.context + 1 - prefill - output
+            if held < 0 or row.cached_tokens not in (None, held):
+                row.context_tokens = row.truncated = None
 
     def untimed_request(self, kind: str) -> Request:
         """Embedding and rerank tasks have a launch and a release, and no timing."""
@@ -127,19 +143,23 @@ class Task:
         or shifted; where the prompt was empty, since the context is then an earlier request's; and since
         b9180 where tokens were drafted, since accepted ones after a stop stay in the context uncounted.
         """
+        said = set(self._cached_counts(prefill, output))
+        cached = said.pop() if len(said) == 1 else None
+        return cached if cached is not None and cached >= 0 else None
+
+    def _cached_counts(self, prefill: int, output: int) -> Iterator[int]:
+        """What each of its lines makes of it; where they disagree one is another task's."""
         if self.prompt is not None:
-            cached = self.prompt - prefill
-        elif self.cached is not None:
-            cached = self.cached
-        elif self.context is not None and prefill and output and self._context_is_whole:
-            cached = self.context + 1 - prefill - output
-        else:
-            return None
-        return cached if cached >= 0 else None
+            yield self.prompt - prefill
+        if self.cached is not None:
+            yield self.cached
+        if self.context is not None and prefill and output and self._context_is_whole:
+            yield self.context + 1 - prefill - output
 
     @property
     def _context_is_whole(self) -> bool:
-        return not self.truncated and not self.shifted and (not self.drafted or self.counts_drafts)
+        drafted = self.drafted or (self.drafted is None and self.drafts)
+        return not self.truncated and not self.shifted and (not drafted or self.counts_drafts)
 
     def _row(self) -> Request:
         return Request(

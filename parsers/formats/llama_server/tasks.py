@@ -9,7 +9,8 @@ from parsers.formats.llama_server.task import ENGINE, Task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers.formats.base import At, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _FIRST_TASKS = 64
 """How many of a run's first task ids are remembered: one that comes again is another process's."""
@@ -24,10 +25,13 @@ class Tasks:
 
     Attributes:
         seen: the log has lines about slots, so timing lines without a slot are quotes.
+        blocks_seen: it has timing lines, of builds that print the length of each prompt: a task without
+            any may have lost its own, or the line that its client left.
+        drafts_seen: tokens were drafted.
     """
 
     def __init__(self, process: Process) -> None:
-        self.seen = False
+        self.seen = self.blocks_seen = self.drafts_seen = False
         self._process = process
         self._open: dict[tuple[int | None, int | None], Task] = {}
         self._slots: dict[int, int] = {}
@@ -83,10 +87,17 @@ class Tasks:
         Where the slot has been seen to take other tasks no launch can be missing: ``None``, it is a quote.
         """
         if slot in self._slots:
+            self._launch_lost(slot, number)
             return None
         self.seen = True
         task = self._open[slot, number] = Task(slot, number, at)
         return task
+
+    def _launch_lost(self, slot: int, number: int) -> None:
+        """Nothing that is said from now on can be of what the slot did before."""
+        for task in self._open.values():
+            if task.slot == slot and task.task != number and task.released:
+                task.launched = False
 
     def loose(self, at: At) -> Task:
         """Open the task of a timing block that names no slot."""
@@ -99,6 +110,10 @@ class Tasks:
     def numbered(self, number: int) -> Task | None:
         """The open task of that number, whatever its slot."""
         return next((task for task in self._open.values() if task.task == number), None)
+
+    def any_told(self) -> bool:
+        """Whether a task has all its timings and was not seen to give its slot back."""
+        return any(task.total_ms is not None and not task.released for task in self._open.values())
 
     def reading(self) -> list[Task]:
         """The open tasks that have no timing yet: their prompts may be being read."""
@@ -128,6 +143,9 @@ class Tasks:
             self._finish(task)
         elif timing_may_follow:
             self._pending = task
+        elif self._process.host and task.generates:
+            self._open.pop(task.key, None)
+            self._finish(task)
         else:
             task.untimed = True
 
@@ -156,8 +174,9 @@ class Tasks:
     def without_timing(self) -> Iterator[Task]:
         """Take the tasks that ended and print no timing."""
         for task in [t for t in self._open.values() if t.launched and t.released and not t.generates]:
-            del self._open[task.key]
-            yield task
+            if task.only_read or not (self.blocks_seen or self._process.host):
+                del self._open[task.key]
+                yield task
         self._pending = None
 
     def settle(self, slot: int | None = None, number: int | None = None) -> None:
@@ -180,16 +199,22 @@ class Tasks:
         """No more will come for this task: emit it, or count what is missing."""
         counts = self._process.counts
         whole = task.total_ms is not None or not self._totals_seen
+        task.drafts = self.drafts_seen
         if whole and (row := task.request()) is not None:
             self._process.emit(row)
         elif task.cancelled:
             counts.aborted_requests += 1
         elif task.failed:
             counts.failed_requests += 1
-        elif task.untimed and task.launched and not task.generates:
+        elif task.untimed and task.launched and not task.generates and self._may_embed(task):
             self._process.emit(task.untimed_request("embedding"))
         else:
             counts.incomplete_requests += 1
+            self._process.missed += task.released
+
+    def _may_embed(self, task: Task) -> bool:
+        """A task without any timing; a host runs models of both kinds."""
+        return not self.blocks_seen and (task.only_read or not self._process.host)
 
     # --- events
 

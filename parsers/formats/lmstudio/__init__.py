@@ -6,8 +6,12 @@
 - `models.py`: which models are loaded, and which of them a request is for.
 - `reader.py`: joins it.
 
+What ``lms log stream`` prints is read in all its forms: of the server, with or without ``--json``
+(`parsers/json_logs.py`), of models with ``--stats``, and of the runtime, which are the engine's own lines.
+
 LM Studio is closed: what is read here was seen in logs of 0.3.18 to 0.4.21 (lmstudio-bug-tracker#778, #597,
-#2006, #2011, #2419) and is documented for the API. Its MLX engine is open (mlx-engine 08f0c07).
+#2006, #2011, #2419) and is documented for the API. Its MLX engine (mlx-engine 08f0c07) and its command line
+(lms 07b7252, lmstudio-js 6ec11db) are open.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ FORMAT = Format(
         b'"time_to_first_token',
         b'"llm.prediction.output"',
         b"timeToFirstTokenSec: ",
+        b"type: llm.prediction.",
         b"Time to First Token: ",
     ),
     lines=(*lines.LINES, *stats.LINES, *fields.LINES),

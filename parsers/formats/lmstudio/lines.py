@@ -36,6 +36,8 @@ LINES = (
         rb"LlamaV4::load config: n_parallel=(?P<slots>\d+) n_ctx=(?P<context>\d+)"
         rb"(?: kv_unified=(?P<unified>true|false))?",
     ),
+    line("texted", b"type: llm.prediction.", rb"type: llm\.prediction\.(?:input|output)\s*$"),
+    line("stamped", b"timestamp: ", rb"timestamp: \d"),
     line("noted", b"LlamaV4: server assigned slot", rb"LlamaV4: server assigned slot"),
     line("noted", b"[LM STUDIO SERVER]", rb"\[LM STUDIO SERVER\] "),
     line(

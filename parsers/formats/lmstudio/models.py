@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from parsers.formats.base import Process
+    from parsers.formats.process import Process
     from parsers.records import Request
     from parsers.setup import Setup
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import re
     from datetime import datetime
 
-    from parsers.formats.base import At, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 INSIDE = ("llama-server", "llama-cli")
 _BLOCK_ENGINE = "llama-cli"
@@ -70,6 +71,14 @@ class AppReader(Reader):
         """A line that only LM Studio prints: it says who logged, no more."""
         self._app(at)
         self.process.setup.engine = self.process.setup.engine or ENGINE
+
+    def texted(self, m: re.Match[bytes], at: At) -> None:
+        """``type: llm.prediction.input`` of ``lms log stream``: a prompt or an answer follows, many lines."""
+        self.process.quote(at, ENGINE)
+
+    def stamped(self, m: re.Match[bytes], at: At) -> None:
+        """``timestamp: 5/2/2024, 9:49:47 PM``: the next record begins."""
+        self.process.unquote()
 
     def running(self, m: re.Match[bytes], at: At) -> None:
         """``[qwen/qwen3-vl-4b] Running chat completion on conversation with 2 messages.``."""
@@ -177,6 +186,8 @@ class AppReader(Reader):
 
     def field(self, m: re.Match[bytes], at: At) -> None:
         """One of an answer's statistics on a line of its own."""
+        if m["key"] == b"stopReason":
+            self.process.unquote()
         self._fields.add(m, at)
 
     def _told(self, fields: dict[str, str], first: At, last: At) -> None:

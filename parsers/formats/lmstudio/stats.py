@@ -20,7 +20,7 @@ from parsers.formats.lmstudio.fields import FIELD_OF
 from parsers.formats.rates import agree, time_ms
 
 if TYPE_CHECKING:
-    from parsers.formats.base import Counts
+    from parsers.formats.process import Counts
     from parsers.records import Request
 
 ENGINE = "lmstudio"

@@ -114,13 +114,19 @@ class Pairing:
     Args:
         release: lets a row go, with its access line where it is certain.
         losses: how many requests have been counted as aborted or failed so far.
+        missed: how many ended well so far of which the log holds only a part: they will never wait here.
     """
 
     def __init__(
-        self, release: Callable[[Request, Run, Access | None], None], losses: Callable[[], int]
+        self,
+        release: Callable[[Request, Run, Access | None], None],
+        losses: Callable[[], int],
+        missed: Callable[[], int],
     ) -> None:
         self._release = release
         self._losses = losses
+        self._missed = missed
+        self._missed_seen = 0
         self._waiting: deque[tuple[Request, Run]] = deque()
         self._early: Access | None = None
         self._owed = 0
@@ -139,12 +145,23 @@ class Pairing:
         if len(self._waiting) > _MAX_WAITING:
             self._release(*self._waiting.popleft(), None)
 
-    def access(self, access: Access) -> None:
-        """A generation request ended well."""
-        lost = self._losses() != self._losses_seen
+    def access(self, access: Access, *, told: bool) -> None:
+        """A generation request ended well.
+
+        Args:
+            access: its line.
+            told: a task has all its timings and is not seen to have ended: it may be about that one.
+        """
+        lost = told or self._losses() != self._losses_seen
         self._losses_seen = self._losses()
+        missed, self._missed_seen = self._missed() - self._missed_seen, self._missed()
         fitting = [pair for pair in self._waiting if access.covers(busy_ms(pair[0]))]
-        if len(fitting) == 1:
+        if missed or (told and fitting):
+            for pair in fitting:
+                self._waiting.remove(pair)
+                self._release(*pair, None)
+            self._owed += max(missed + len(fitting) - 1, 0)
+        elif len(fitting) == 1:
             self._waiting.remove(fitting[0])
             self._release(*fitting[0], access)
         elif fitting:

@@ -45,6 +45,7 @@ LINES = (
     line("field", b" duration:", _TEXT_FIELD),
     line("field", b"eval count:", _TEXT_FIELD),
     line("field", b"eval rate:", _TEXT_FIELD),
+    line("asked", b">>> ", rb">>> (?!/|Send a message)"),
 )
 
 _OPENS = "total_duration"
@@ -61,6 +62,7 @@ class Bodies:
         self._fields: dict[str, Any] = {}
         self._at: At | None = None
         self._first: At | None = None
+        self._told: At | None = None
 
     def body(self, m: re.Match[bytes], at: At) -> bool:
         """``{"model":"llama3.2:3b","created_at":"...","done":true,"total_duration":...}``."""
@@ -92,9 +94,14 @@ class Bodies:
         if key == "eval_rate" or (key == "eval_duration" and in_json):
             self.flush()
 
+    def just_told(self, at: At) -> bool:
+        """Whether a block has ended just before this line."""
+        return self._told is not None and at.own_number - self._told.own_number <= _NEXT_LINES
+
     def flush(self) -> None:
         """Emit the block that stands open, if it tells of any work: embeddings have a total and no more."""
         fields, first, last = self._fields, self._first, self._at
+        self._told = last or self._told
         self._fields, self._first, self._at = {}, None, None
         if first is None or last is None or not any(key in fields for key in _WORK):
             return
@@ -134,6 +141,6 @@ def _row(answer: dict[str, Any], first: At, last: At) -> Request | None:
     row.decode_ms = nanoseconds_ms(count(answer, "eval_duration"))
     if row.output_tokens is not None:
         row.decode_steps = max(row.output_tokens - 1, 0)
-    if row.prefill_ms is not None:
-        row.ttft_ms, row.ttft_from = round((row.load_ms or 0.0) + row.prefill_ms, 6), "slot"
+    if row.prefill_ms is not None and row.load_ms is not None:
+        row.ttft_ms, row.ttft_from = round(row.load_ms + row.prefill_ms, 6), "slot"
     return row

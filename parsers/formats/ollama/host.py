@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Process, Reader
+from parsers.formats.base import At, Reader
 from parsers.formats.ollama.access import Run
 from parsers.formats.ollama.clock import Clock
 from parsers.formats.ollama.launch import short_model
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parsers.formats.ollama.launch import Server
+    from parsers.formats.process import Process
     from parsers.records import Row
 
 ENGINE = "ollama"

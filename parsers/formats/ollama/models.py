@@ -21,8 +21,8 @@ from parsers.formats.ollama.machine import Machine, estimate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from parsers.formats.base import Process
     from parsers.formats.ollama.access import Access
+    from parsers.formats.process import Process
 
     Tell: TypeAlias = Callable[[At, str, str, float | None, Run | None], None]
 

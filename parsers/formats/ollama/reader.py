@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parsers.formats.llama_server.reader import ServerReader
 from parsers.formats.ollama.access import Access, Pairing, Run, busy_ms, read_access
 from parsers.formats.ollama.bodies import Bodies
 from parsers.formats.ollama.host import ENGINE, INSIDE, HostLines
@@ -19,7 +20,8 @@ from parsers.records import Event, Request
 if TYPE_CHECKING:
     import re
 
-    from parsers.formats.base import At, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _OK = 200
 _CLIENT_GONE = 499
@@ -33,7 +35,11 @@ class OllamaReader(HostLines):
         super().__init__(process, self._take, self._take_event)
         counts = process.counts
         self._pairings = {
-            kind: Pairing(self._finish, lambda: counts.aborted_requests + counts.failed_requests)
+            kind: Pairing(
+                self._finish,
+                lambda: counts.aborted_requests + counts.failed_requests,
+                lambda: process.missed,
+            )
             for kind in ("generation", "embedding")
         }
         self._bodies = Bodies(lambda row: self._emit(row, self._here()))
@@ -79,7 +85,9 @@ class OllamaReader(HostLines):
         elif not tells:
             self._from_access(access)
         else:
-            self._pairings["embedding" if access.embeds else "generation"].access(access)
+            servers = (reader for reader in self.process.readers if isinstance(reader, ServerReader))
+            told = any(server.any_told() for server in servers)
+            self._pairings["embedding" if access.embeds else "generation"].access(access, told=told)
 
     def _engine_tells(self) -> bool:
         """Does what runs inside log its requests itself?"""
@@ -155,7 +163,13 @@ class OllamaReader(HostLines):
     def field(self, m: re.Match[bytes], at: At) -> None:
         """One field of an answer that stands on several lines, or of ``ollama run --verbose``."""
         if not self._server_log:
+            self.process.unquote()
             self._bodies.field(m, at)
+
+    def asked(self, m: re.Match[bytes], at: At) -> None:
+        """``>>> why is the sky blue?`` in ``ollama run --verbose``: an answer follows, many lines."""
+        if self._bodies.just_told(at) and not self._server_log:
+            self.process.quote(at, ENGINE)
 
     def flush(self) -> None:
         """Emit the rows that wait for their access line."""

@@ -1,10 +1,11 @@
-"""OpenTelemetry spans of language models, as OTLP/JSON: one batch of spans on each line.
+"""OpenTelemetry spans of language models: OTLP/JSON, one batch of spans on each line, and Jaeger's JSON.
 
 The collector's file exporter, `OTEL_TRACES_EXPORTER=otlp/file` and OTLP over HTTP write them so. A file that
 begins with a batch of more than 64 KiB, or is printed over many lines, is read whole. Of so long a line that
 comes later only the spans at its ends are kept: let the collector batch fewer.
 
 - `spans.py`: a span's attributes, and the row it gives;
+- `jaeger.py`: the same spans as Jaeger's API and the download of its UI have them;
 - `reader.py`: which spans are requests, each told once.
 
 vLLM's ``llm_request`` has all phases. Spans of the GenAI conventions are those of a client or a gateway: the
@@ -26,7 +27,7 @@ from parsers.formats.otel.spans import rows
 FORMAT = Format(
     engine="opentelemetry",
     title="OpenTelemetry spans (vLLM, GenAI conventions)",
-    versions="OTLP/JSON; vLLM 0.5 and newer",
+    versions="OTLP/JSON, Jaeger JSON; vLLM 0.5 and newer",
     grain="request",
     identify=IDENTIFY,
     lines=LINES,
@@ -35,6 +36,12 @@ FORMAT = Format(
         Document(
             name="batch of OpenTelemetry spans",
             detect=lambda head: is_spread(head, "resourceSpans"),
+            rows=rows,
+            opens=(b"{",),
+        ),
+        Document(
+            name="list of Jaeger traces",
+            detect=lambda head: is_spread(head, "traceID", "operationName", "spans"),
             rows=rows,
             opens=(b"{",),
         ),

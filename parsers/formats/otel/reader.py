@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parsers.formats.base import At, Process, Reader, line
+from parsers.formats.base import At, Reader, line
 from parsers.formats.json_records import objects_at_ends, records, remember
+from parsers.formats.otel import jaeger
 from parsers.formats.otel.spans import attributes, is_engine_span, kind_of, served, spans
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable
 
+    from parsers.formats.process import Process
     from parsers.records import Request
 
-IDENTIFY = (b'"resourceSpans"',)
-LINES = (line("batch", b'"resourceSpans"', rb"(?P<body>\{(?s:.*))$", b'"resourceSpans"'),)
+IDENTIFY = (b'"resourceSpans"', b'"operationName"')
+LINES = (
+    line("batch", b'"resourceSpans"', rb"(?P<body>\{(?s:.*))$", b'"resourceSpans"'),
+    line("batch", b'"operationName"', rb"(?P<body>\{(?s:.*))$", b'"traceID"'),
+)
 _CUT = b"\n"
 _MOST_TRACES = 256
 
@@ -36,7 +41,7 @@ class OtelReader(Reader):
         self._clients: dict[str, list[Request]] = {}
 
     def batch(self, m: re.Match[bytes], at: At) -> None:
-        """``{"resourceSpans":[{"resource":{...},"scopeSpans":[{"scope":{...},"spans":[{...}]}]}]}``."""
+        """``{"resourceSpans":[{...,"scopeSpans":[{...,"spans":[{...}]}]}]}``, or ``{"data":[{...}]}``."""
         if _CUT in m["body"]:
             self._of_cut_line(m["body"], at)
             return
@@ -50,6 +55,8 @@ class OtelReader(Reader):
         named = body[: body.find(b'"spans"')].decode("utf-8", "replace").lower()
         for span in objects_at_ends(body, b'{"traceId"'):
             self._span(span, named, at)
+        for span in objects_at_ends(body, b'{"traceID"'):
+            self._span(jaeger.as_otlp(span), jaeger.named(span, {}), at)
 
     def _span(self, span: dict[str, Any], named: str, at: At) -> None:
         known = attributes(span)

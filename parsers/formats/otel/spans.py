@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from parsers.formats.json_records import is_span, number
 from parsers.formats.json_values import count, text
+from parsers.formats.otel import jaeger
 from parsers.records import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers.formats.base import Counts
+    from parsers.formats.process import Counts
 
 OTHER = "opentelemetry"
 ENGINES = ("vllm", "sglang", "tensorrt-llm", "lmdeploy", "ollama", "tgi", "litellm")
@@ -31,7 +32,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def spans(batch: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The spans of a batch, each with what its resource and scope are called."""
+    """The spans of a batch or of Jaeger's traces, each with what its resource and scope are called."""
+    if "resourceSpans" not in batch:
+        yield from jaeger.spans(batch)
+        return
     for resource in _objects(batch, "resourceSpans"):
         service = attributes(resource.get("resource")).get("service.name")
         for scope in _objects(resource, "scopeSpans") or _objects(resource, "instrumentationLibrarySpans"):

@@ -11,6 +11,7 @@ from parsers.formats.prometheus import (
     litellm,
     llama_server,
     lmdeploy,
+    mistral_rs,
     sglang,
     tensorrt_llm,
     tgi,
@@ -55,5 +56,16 @@ def _timed(names: Names) -> Iterator[str]:
 
 FORMATS: tuple[Format, ...] = tuple(
     _format(module.NAMES)
-    for module in (llama_server, vllm, sglang, tgi, tensorrt_llm, triton, dynamo, lmdeploy, litellm)
+    for module in (
+        llama_server,
+        vllm,
+        sglang,
+        tgi,
+        tensorrt_llm,
+        triton,
+        dynamo,
+        lmdeploy,
+        litellm,
+        mistral_rs,
+    )
 )

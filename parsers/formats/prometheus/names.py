@@ -36,7 +36,7 @@ class Names:
         model: labels that hold the model's name.
         core: of several models only those with one of these numbers count; others pass requests on to them.
         ranks: labels that tell parallel engines apart; their numbers add up.
-        select: by metric, the label that selects a part of it.
+        select: by metric, the label that selects a part of it; of several (`a,b`) the first that is set.
         requests: finished requests: a counter, or a histogram that each of them enters once.
         queue, prefill, decode, total: sums of times of the finished requests.
         per_batch: metrics whose presence says that ``prefill`` counts a batch once, for all its requests.

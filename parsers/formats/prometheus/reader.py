@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import Reader
-from parsers.formats.prometheus.rows import aggregate, counted, state, times_by_request
+from parsers.formats.prometheus.rows import aggregate, counted, has_sums, state, times_by_request
 from parsers.formats.prometheus.snapshot import Numbers, Snapshot
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.samples import Sample
 
-    from parsers.formats.base import At, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Process
     from parsers.formats.prometheus.names import Names, Part
     from parsers.records import Aggregate, Interval
 
@@ -66,8 +67,9 @@ class PrometheusReader(Reader):
         elif part.kind == "created":
             now.created[series] = value
         else:
-            label = self._names.select.get(part.name)
-            name = f"{part.name}[{labels.get(label, '')}]" if label else part.name
+            by = self._names.select.get(part.name)
+            value_of = next((labels[label] for label in by.split(",") if labels.get(label)), "") if by else ""
+            name = f"{part.name}[{value_of}]" if by else part.name
             model = next((labels[key] for key in self._names.model if labels.get(key)), None)
             numbers = now.models.setdefault(model, Numbers(self._gauges))
             rank = tuple(labels.get(key, "") for key in self._names.ranks)
@@ -95,11 +97,14 @@ class PrometheusReader(Reader):
         for model, numbers in now.models.items():
             by_request = times_by_request(numbers, self._names)
             row = aggregate(numbers, self._names, by_request=by_request)
-            self._emit(now, model, row, span_ms=_span_ms(_start_of(now), now.time))
+            row.since = _start_of(now)
+            if has_sums(row):
+                self._emit(now, model, row, span_ms=_span_ms(row.since, now.time))
             if last is not None and model in last.models:
                 row = aggregate(numbers.minus(last.models[model]), self._names, by_request=by_request)
                 row.kind = "between"
-                self._emit(now, model, row, span_ms=_span_ms(last.time, now.time))
+                if has_sums(row):
+                    self._emit(now, model, row, span_ms=_span_ms(last.time, now.time))
             if (seen := state(numbers, self._names)) is not None:
                 self._place(now, seen)
         self._count(now, last)

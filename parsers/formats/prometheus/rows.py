@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _LONGEST_MEAN_MS = 1e9
 """Eleven days: no request takes that long on average, but a time since 1970 does."""
+_SUMS = (
+    *("requests", "prompt_tokens", "cached_tokens", "prefill_tokens", "output_tokens"),
+    *("queue_ms", "prefill_ms", "decode_ms", "total_ms", "ttft_ms"),
+)
 _ROUNDING = 0.001
 _ALONE = 1.01
 """Slots busy on average: up to here, a sum over batches is one over requests within a percent."""
@@ -64,6 +68,11 @@ def aggregate(numbers: Numbers, names: Names, *, by_request: bool = True) -> Agg
     _complete(row)
     _percentiles(row, numbers, names)
     return row
+
+
+def has_sums(row: Aggregate) -> bool:
+    """False where only a state was told."""
+    return any(getattr(row, name) is not None for name in _SUMS)
 
 
 def times_by_request(numbers: Numbers, names: Names) -> bool:

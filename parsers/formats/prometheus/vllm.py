@@ -4,6 +4,9 @@ Prefill is from the scheduler's first look to the first token, decode from there
 request enters the histograms of times and tokens at once; time to first token is entered when the token
 comes, so it also has requests that still run and those that were aborted, and nothing else has those.
 The wait for the API server before the engine core is only in ``e2e`` and ``time_to_first_token``.
+
+The router of vLLM's production-stack (a6c01db0) repeats the gauges of its servers, each with its address, and
+has no sums of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ NAMES = Names(
     title="vLLM /metrics",
     versions="0.4 and newer",
     prefixes=("vllm:",),
+    ranks=("engine", "server"),
     select={"request_success_total": "finished_reason"},
     requests=("e2e_request_latency_seconds",),
     prompt_tokens=("request_prompt_tokens",),

@@ -16,7 +16,7 @@ from parsers.formats.sglang.reader import IDENTIFY, LINES, SglangReader
 FORMAT = Format(
     engine="sglang",
     title="SGLang",
-    versions="0.3 and newer",
+    versions="0.2 and newer",
     grain="interval",
     identify=IDENTIFY,
     lines=LINES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
-from parsers.formats.base import At, Process, Reader, integer, line
+from parsers.formats.base import At, Reader, integer, line
 from parsers.formats.sglang import requests, setup
 from parsers.formats.sglang.batches import DECODE, PREFILL, Batches, fields, graph_used
 from parsers.formats.sglang.record import HEAD, Rank, rank, timed
@@ -13,6 +13,7 @@ from parsers.formats.sglang.record import HEAD, Rank, rank, timed
 if TYPE_CHECKING:
     import re
 
+    from parsers.formats.process import Process
     from parsers.records import Interval, Request, Row
 
 _ENGINE = "sglang"

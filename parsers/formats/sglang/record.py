@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from parsers.formats.base import At
 
 HEAD = (
-    rb"(?:\(\w+ pid=\d+\) )?\[(?P<clock>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
-    rb"(?P<ranks>(?: [A-Z_]+\d+)*)\] "
+    rb"(?:\(\w+ pid=\d+\) )?\[(?:(?P<clock>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
+    rb"(?P<ranks>(?: [A-Z_]+\d+)*)|gpu=(?P<gpu>\d+))\] "
 )
-"""Every line but tracebacks has it; Ray's actor before it."""
+"""Every line but tracebacks has it; Ray's actor before it. 0.2 names the first GPU of a replica instead."""
 
 _RANK = re.compile(rb"([A-Z_]+)(\d+)")
 
@@ -35,7 +35,7 @@ class Rank(NamedTuple):
 def rank(m: re.Match[bytes]) -> Rank:
     """The rank in a line's head; a name that is not there is 0."""
     named = {name: int(number) for name, number in _RANK.findall(m["ranks"] or b"")}
-    replica = named.pop(b"DP", 0)
+    replica = int(m["gpu"]) if m["gpu"] else named.pop(b"DP", 0)
     return Rank(replica, tuple(named.get(name, 0) for name in (b"PP", b"ATTN_CP", b"MOE_DP", b"TP", b"EP")))
 
 

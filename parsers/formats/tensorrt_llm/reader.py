@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parsers.formats.base import At, Process, Reader, line
+from parsers.formats.base import At, Reader, line
 from parsers.formats.json_records import records, remember
 from parsers.formats.tensorrt_llm.requests import TIMED, rows
 from parsers.formats.tensorrt_llm.steps import BACKEND, STATISTICS, STEP, backend, statistics, step
@@ -12,6 +12,7 @@ from parsers.formats.tensorrt_llm.steps import BACKEND, STATISTICS, STEP, backen
 if TYPE_CHECKING:
     import re
 
+    from parsers.formats.process import Process
     from parsers.records import Row
 
 _ENGINE = "tensorrt-llm"

@@ -22,7 +22,7 @@ from parsers.records import Request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers.formats.base import Counts
+    from parsers.formats.process import Counts
 
 TIMED = (
     line("timed", b'"first_scheduled_time":', BODY, b'"first_token_time":'),

@@ -29,7 +29,8 @@ from parsers.records import Interval
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers.formats.base import At, Counts
+    from parsers.formats.base import At
+    from parsers.formats.process import Counts
 
 _ENGINE = "tensorrt-llm"
 

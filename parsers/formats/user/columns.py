@@ -16,6 +16,8 @@ from parsers.setup import Setup
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from parsers.formats.clocks import Years
+
 Unit: TypeAlias = Literal["s", "ms", "us", "ns", "duration", "tokens/s", "ms/token", "%"]
 Value: TypeAlias = int | float | bool | str | datetime | None
 CLOCKS = ("iso", "unix", "unix_ms")
@@ -32,6 +34,7 @@ _COARSEST = 0.05
 _GROUPED = re.compile(rb"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _ANY_MOMENT = datetime(2026, 12, 30, 13, 14, 15, 161718, UTC)
 _YEAR = re.compile("%[yYcxDG]")
+_LEAP_YEAR = 2024
 
 
 class ImpossibleValueError(ValueError):
@@ -153,16 +156,31 @@ def _rate(printed: bytes, unit: str) -> Rate | None:
     return Rate(1000 / rate if unit == "tokens/s" else rate)
 
 
-def clock_of(layout: str | None, year: int) -> Callable[[str], datetime | None]:
-    """What reads a printed moment as UTC: a `strptime` layout, ``iso``, ``unix`` or ``unix_ms``."""
+def clock_of(layout: str | None, years: Years) -> Callable[[str], datetime | None]:
+    """What reads a printed moment as UTC: a `strptime` layout, ``iso``, ``unix`` or ``unix_ms``.
+
+    Args:
+        layout: the format's.
+        years: of moments that print none.
+    """
 
     def read(printed: str) -> datetime | None:
         try:
-            return plausible(_utc(_moment(printed, layout or "iso", year)))
+            moment = _moment(printed, layout or "iso")
+            if layout is None or layout in CLOCKS or _YEAR.search(layout):
+                return plausible(moment)
+            return plausible(years.place(moment.month, lambda year: _in_year(moment, year)))
         except (ValueError, OverflowError, OSError):
             return None
 
     return read
+
+
+def _in_year(moment: datetime, year: int) -> datetime | None:
+    try:
+        return moment.replace(year=year)
+    except ValueError:
+        return None
 
 
 def is_clock(layout: str) -> bool:
@@ -170,7 +188,7 @@ def is_clock(layout: str) -> bool:
     if layout in CLOCKS:
         return True
     try:
-        _moment(_ANY_MOMENT.strftime(layout), layout, _ANY_MOMENT.year)
+        _moment(_ANY_MOMENT.strftime(layout), layout)
     except (ValueError, re.error):
         return False
     return "%" in layout
@@ -182,14 +200,15 @@ def is_possible_constant(column: str, value: float) -> bool:
     return 0 <= value <= largest
 
 
-def _moment(printed: str, layout: str, year: int) -> datetime:
+def _moment(printed: str, layout: str) -> datetime:
+    """A moment as UTC; in a leap year where none is printed."""
     if layout == "iso":
-        return datetime.fromisoformat(printed.replace(",", "."))
+        return _utc(datetime.fromisoformat(printed.replace(",", ".")))
     if layout in ("unix", "unix_ms"):
         return datetime.fromtimestamp(float(printed) / (1000 if layout == "unix_ms" else 1), UTC)
     if _YEAR.search(layout):
-        return datetime.strptime(printed, layout)  # noqa: DTZ007 - without a zone it is taken as UTC
-    return datetime.strptime(f"{year} {printed}", f"%Y {layout}")  # noqa: DTZ007
+        return _utc(datetime.strptime(printed, layout))  # noqa: DTZ007 - without a zone it is taken as UTC
+    return _utc(datetime.strptime(f"{_LEAP_YEAR} {printed}", f"%Y {layout}"))  # noqa: DTZ007
 
 
 def _utc(moment: datetime) -> datetime:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from parsers.formats.base import Format, Process, Reader, line
+from parsers.formats.base import Format, Line, Reader
+from parsers.formats.clocks import Years
 from parsers.formats.joins import Adjacent, Gathered, Join, Keyed, Piece, Single
 from parsers.formats.user.columns import TIME, ImpossibleValueError, Rate, clock_of, converter
 from parsers.formats.user.spec import columns_of
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
     from parsers.formats.user.columns import Value
     from parsers.formats.user.spec import LineSpec, Spec
 
@@ -27,15 +29,28 @@ _SLACK_MS = 10.0
 """How far the phases may be over the total: what rounding to hundredths of a second makes of them."""
 
 
-def format_of(spec: Spec) -> Format:
-    """The format that a file describes."""
+def format_of(spec: Spec, file: str = "a format file") -> Format:
+    """The format that a file describes.
+
+    Args:
+        spec: what it says.
+        file: its name, for what is said of a pattern that takes too long.
+    """
     return Format(
         engine=spec.engine,
         title=spec.title,
         versions=spec.versions,
         grain=spec.grain,
         identify=tuple(literal.encode() for literal in spec.identify),
-        lines=tuple(line("take", one.needle.encode(), one.pattern.encode()) for one in spec.line),
+        lines=tuple(
+            Line(
+                "take",
+                one.needle.encode(),
+                re.compile(one.pattern.encode()),
+                who=f"{file}: the pattern of {one.name!r}",
+            )
+            for one in spec.line
+        ),
         reader=partial(UserReader, spec=spec),
         splits=spec.splits,
     )
@@ -57,7 +72,7 @@ class UserReader(Reader):
         super().__init__(process)
         self._spec = spec
         self._join = _join(spec)
-        clock = clock_of(spec.clock, process.year or process.latest.year)
+        clock = clock_of(spec.clock, Years(process.year, process.latest))
         self._takers = {re.compile(one.pattern.encode()): _taker(spec, one, clock) for one in spec.line}
 
     def take(self, m: re.Match[bytes], at: At) -> None:

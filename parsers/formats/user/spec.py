@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from parsers.formats.user.ambiguous import never_ends
 from parsers.formats.user.columns import CLOCKS, COLUMNS, TIME, Unit, is_clock, is_possible_constant, units_of
 
 if TYPE_CHECKING:
@@ -190,12 +191,15 @@ def _columns(spec: Spec, line: LineSpec, path: Path) -> Iterator[Problem]:
     """What is wrong with a line's pattern, its groups, their units and its constants."""
     try:
         groups = re.compile(line.pattern).groupindex
-        re.compile(line.pattern.encode())
+        endless = never_ends(re.compile(line.pattern.encode()).pattern)
     except (re.error, RecursionError, OverflowError) as error:
         where = error.pos if isinstance(error, re.error) else None
         said = error.msg if isinstance(error, re.error) else str(error)
         yield Problem((*path, "pattern"), f"no regular expression: {said}", "Python's `re` syntax", where)
         return
+    if endless:
+        says = "a text may match this in so many ways that trying them all never ends"
+        yield Problem((*path, "pattern"), says, "let no two repeats match the same text, as (a+)+ does")
     kinds = columns_of(spec, line)
     known = [*kinds, TIME]
     for name in groups:

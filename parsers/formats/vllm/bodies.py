@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterator
 
-    from parsers.formats.base import At, Counts, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Counts, Process
 
 BODIES = line("body", b'"generation_time_ms":', BODY, b'"queue_time_ms":')
 

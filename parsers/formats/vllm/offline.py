@@ -24,7 +24,8 @@ from parsers.records import Request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers.formats.base import At, Process
+    from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 _ANY = rb"(?!" + WRAPPED + rb"|\{)(?P<text>[^\n]*)$"
 PRINTED = (

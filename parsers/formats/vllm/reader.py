@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parsers.formats.base import At, Process, Reader, integer, line, number
+from parsers.formats.base import At, Reader, integer, line, number
 from parsers.formats.vllm import setup
 from parsers.formats.vllm.bodies import BODIES, Bodies
 from parsers.formats.vllm.iterations import ITERATION, iteration
@@ -32,6 +32,7 @@ from parsers.formats.vllm.stats import (
 if TYPE_CHECKING:
     import re
 
+    from parsers.formats.process import Process
     from parsers.records import Interval, Row
 
 _ENGINE = "vllm"

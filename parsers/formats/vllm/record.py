@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from parsers.carriers import parse_yearless
+from parsers.formats.clocks import Years
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,8 @@ WRAPPED = (
     rb"|\[pod/|\[ *\d{2,5}\] |[><] ?|\(\w+ pid=\d+, ip=|\(\w+:[\w.:-]+ pid="
     rb"|<\d{1,3}>|MESSAGE=|(?:[\dT:-]{19}: ?)?\d{1,4}\|[\w.@/-]+ +\| "
     rb"|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d) "
-    rb"|(?:[A-Z][a-z]{2} (?:[ \d]\d|\d{4}-\d\d-\d\d) [\d:.]+(?: [A-Z+-][\w:]*)?|\[ *\d+\.\d{6}\])"
+    rb"|(?:[A-Z][a-z]{2} (?:[ \d]\d|\d{4}-\d\d-\d\d) [\d:.]+(?: [A-Z+-][\w:]*)?"
+    rb"|\[ *\d+\.\d{6}(?: <[ \d.]*>)?\]|\d{10}\.\d{6})"
     rb" \S+ \S+\[\d+\]: "
 )
 """Carriers, which are to be taken off before a line is read: the text before a head may be anything else."""
@@ -54,10 +56,6 @@ def records(body: bytes, head: re.Match[bytes]) -> Iterator[tuple[re.Match[bytes
         yield head, body[begin : following.start("head") if following else len(body)]
 
 
-_FURTHEST_ZONE = timedelta(hours=14)
-"""How far a wall clock may be ahead of UTC."""
-
-
 class Clock:
     """Reads ``11-29 19:39:17``: no year, no zone, so taken as UTC; the year rolls over.
 
@@ -67,34 +65,15 @@ class Clock:
     """
 
     def __init__(self, year: int | None, latest: datetime) -> None:
-        self._year = self._first_year = latest.year if year is None else year
-        self._latest = latest + _FURTHEST_ZONE if year is None else None
-        self._month: int | None = None
+        self._years = Years(year, latest)
 
     def read(self, head: re.Match[bytes]) -> datetime | None:
         """The time of a record; ``None`` for a day that is none."""
         month, day, clock = int(head["month"]), int(head["day"]), head["clock"].decode()
         if head["year"]:
-            year = int(head["year"])
+            time = parse_yearless(month, day, clock, int(head["year"]))
         else:
-            if self._month is None and self._latest is not None:
-                self._begin(parse_yearless(month, day, clock, self._year))
-            year = self._year_of(month)
-        time = parse_yearless(month, day, clock, year)
+            time = self._years.place(month, lambda year: parse_yearless(month, day, clock, year))
         if time is None or head["fraction"] is None:
             return time
         return time + timedelta(seconds=float(b"0." + head["fraction"][1:]))
-
-    def _begin(self, time: datetime | None) -> None:
-        """The first record is of the year before where it would be after the log was last written."""
-        if time is not None and self._latest is not None and time > self._latest:
-            self._year = self._first_year = self._year - 1
-
-    def _year_of(self, month: int) -> int:
-        """December to January is a new year; a late line of the old one may still follow."""
-        if (self._month, month) == (12, 1):
-            self._year += 1
-        elif (self._month, month) == (1, 12) and self._year > self._first_year:
-            self._year -= 1
-        self._month = month
-        return self._year

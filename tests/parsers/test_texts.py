@@ -1,0 +1,206 @@
+"""Texts that an engine prints, prompts and answers, may hold another engine's log: it tells of nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parsers.quotes import LONGEST_TEXT
+from tests.parsers.reading import QUOTED, TIMED, bytewise, join, read, wrap
+from tests.parsers.test_samples import SAMPLES
+from tests.parsers.test_stream import pieces
+
+if TYPE_CHECKING:
+    from tests.parsers.reading import Read
+
+VLLM = (
+    "INFO 11-29 19:39:27 [loggers.py:257] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation "
+    "throughput: 40.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, "
+    "Prefix cache hit rate: 0.0%"
+)
+SGLANG = (
+    "[2026-03-02 10:01:12] Decode batch, #running-req: 2, #token: 9000, token usage: 0.10, "
+    "cuda graph: True, gen throughput (token/s): 90.00, #queue-req: 0, "
+)
+BODY = (
+    '{"id":"x1","created":1766000000,"timings":{"cache_n":0,"prompt_n":5,"prompt_ms":10.0,'
+    '"predicted_n":7,"predicted_ms":70.0}}'
+)
+WEBUI = (
+    "16:20:32-000003 INFO     Output generated in 0.25 seconds (40.00 tokens/s, 10 tokens, context 50, "
+    "seed 1)"
+)
+QUOTES = {
+    "llama-server": (*TIMED[1:], "", *QUOTED),
+    "its container": tuple(f"llama-1  | {line}" for line in QUOTED),
+    "its header": (
+        "build: 4589 (abcdef12) with cc for x86_64-linux-gnu",
+        "llama_model_loader: loaded meta data with 1 key-value pairs from /models/o.gguf (version GGUF V3)",
+        "print_info: n_layer = 99",
+    ),
+    "ollama": (
+        "total duration:       4.2s",
+        "load duration:        20ms",
+        "prompt eval count:    26 token(s)",
+        "prompt eval duration: 130ms",
+        "eval count:           298 token(s)",
+        "eval duration:        4s",
+        "eval rate:            74.5 tokens/s",
+        '[GIN] 2026/08/20 - 18:02:56 | 200 | 15.569353619s |       127.0.0.1 | POST     "/api/chat"',
+    ),
+    "vllm": (VLLM,),
+    "sglang": (SGLANG,),
+    "a body": (BODY,),
+    "a block": (
+        "llama_perf_context_print: prompt eval time =      20.00 ms /     8 tokens (    2.50 ms per token)",
+        "llama_perf_context_print:        eval time =    5110.00 ms /   511 runs   (   10.00 ms per token)",
+        "llama_perf_context_print:       total time =    5200.00 ms /   519 tokens",
+    ),
+}
+UNKNOWABLE = {
+    ("llama-cli", "a block"),
+    ("text-generation-webui", "a block"),
+    ("ollama", "ollama"),
+    ("localai", "its container"),
+}
+"""Their own lines look like that, and nothing else tells one from a quote of it."""
+
+
+def sample(name: str) -> list[str]:
+    return (SAMPLES / f"{name}.log").read_bytes().decode().split("\n")[:-1]
+
+
+_KOBOLD = sample("koboldcpp-clock")
+_VERBOSE = sample("ollama-verbose")
+_BENCH = sample("openvino-genai-llm-bench")
+_TABBY = sample("tabbyapi-file")
+_CLI = sample("llama-cli-common-perf")
+_SERVER = sample("llama-server-b3779")
+_STATS = sample("lmstudio-stats")
+
+
+def _at(lines: list[str], part: str) -> int:
+    return next(number for number, line in enumerate(lines) if part in line)
+
+
+def _around(lines: list[str], part: str, *head: str, after: bool = True) -> tuple[list[str], list[str]]:
+    """The log up to the line that holds this, with what announces a text, and the rest."""
+    place = _at(lines, part) + after
+    return [*lines[:place], *head], lines[place:]
+
+
+TEXTS = {
+    "koboldcpp": _around([*_KOBOLD, "", "[21:09:00] Input Received", *_KOBOLD[4:]], "Output: "),
+    "tabbyapi": _around(
+        [*_TABBY, *_TABBY], "Received completion", "2025-04-01 10:00:00.101 | INFO     | Raw prompt (ID: 01):"
+    ),
+    "text-generation-webui": (
+        ["16:20:31-000001 INFO     PROMPT="],
+        [
+            "",
+            "16:20:31-000002 INFO     GENERATE_PARAMS=",
+            *TIMED[1:],
+            WEBUI,
+        ],
+    ),
+    "mlx-lm": (
+        [
+            "==========",
+            "x",
+            "==========",
+            "Prompt: 12 tokens, 96.125 tokens-per-sec",
+            "Generation: 3 tokens, 18.5 tokens-per-sec",
+            "==========",
+        ],
+        [
+            "==========",
+            "Prompt: 13 tokens, 97.125 tokens-per-sec",
+            "Generation: 4 tokens, 18.5 tokens-per-sec",
+            "Peak memory: 17.202 GB",
+        ],
+    ),
+    "llama-cli": _around(_CLI, "generate: n_ctx"),
+    "llama-server": _around(_SERVER, "chat template, ", after=True),
+    "localai": (
+        ["2:41PM DBG Prompt (after templating): why is this slow?"],
+        [
+            f"2:42PM DBG GRPC(m.gguf-127.0.0.1:1): stderr {line}"
+            for line in (QUOTED[0], *QUOTED[1:5], QUOTED[5])
+        ],
+    ),
+    "ollama": _around(_VERBOSE, ">>> and at night?"),
+    "openvino-genai": _around(_BENCH, "[1][P0] First infer", "[ INFO ] [1][P0] Generated: it says:"),
+    "lmstudio": _around([*_STATS, "timestamp: 5/2/2026, 9:49:47 PM"], "output:"),
+}
+
+
+def told(log: Read) -> tuple[list[dict[str, object]], object, list[dict[str, object]]]:
+    """What a log says, but for where."""
+    setups = [s.model_dump(exclude={"line", "origin"}) for s in log.stream.setups]
+    return log.told("line", "first_line", "offset", "run"), log.stream.counts, setups
+
+
+def _cases() -> list[tuple[str, str]]:
+    return [(who, what) for who in TEXTS for what in QUOTES if (who, what) not in UNKNOWABLE]
+
+
+@pytest.mark.parametrize("who", TEXTS)
+def test_without_a_quote_they_say_something(who: str) -> None:
+    before, after = TEXTS[who]
+    assert read(join([*before, *after])).rows
+
+
+@pytest.mark.parametrize(("who", "what"), _cases())
+def test_a_quote_adds_nothing(who: str, what: str) -> None:
+    before, after = TEXTS[who]
+    plain = read(join([*before, "hello", *after]))
+    quoting = read(join([*before, "hello", *QUOTES[what], *after]))
+    assert told(quoting) == told(plain)
+
+
+@pytest.mark.parametrize("who", TEXTS)
+def test_in_any_pieces(who: str) -> None:
+    before, after = TEXTS[who]
+    data = join(
+        [*before, *QUOTES["sglang"], *QUOTES["llama-server"], *QUOTES["ollama"], *QUOTES["vllm"], *after]
+    )
+    whole = read(data)
+    assert bytewise(data).told() == whole.told()
+
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(st.integers(0, 1 << 30), max_size=12))
+    def cut(cuts: list[int]) -> None:
+        harmed = read(*pieces(data, cuts))
+        assert harmed.told() == whole.told()
+        assert harmed.stream.counts == whole.stream.counts
+
+    cut()
+
+
+@pytest.mark.parametrize("who", TEXTS)
+def test_a_text_is_over_some_day(who: str) -> None:
+    before, _ = TEXTS[who]
+    filled = [*before, *["words"] * (LONGEST_TEXT + 1), *QUOTES["sglang"]]
+    assert any(row.engine == "sglang" for row in read(join(filled)).rows)
+
+
+@pytest.mark.parametrize("who", [who for who in TEXTS if who != "localai"])
+def test_containers_do_not_hear_each_others_texts(who: str) -> None:
+    before, after = TEXTS[who]
+    other = join(QUOTES["sglang"])
+    one = wrap(join([*before]), b"a-1  | ")
+    rest = wrap(join([*after]), b"a-1  | ")
+    both = read(one + wrap(other, b"b-1  | ") + rest)
+    assert sorted(
+        json.dumps(row, default=str) for row in both.told("line", "first_line", "offset", "run")
+    ) == (
+        sorted(
+            json.dumps(row, default=str)
+            for log in (read(one + rest), read(wrap(other, b"b-1  | ")))
+            for row in log.told("line", "first_line", "offset", "run")
+        )
+    )
