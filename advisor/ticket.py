@@ -12,6 +12,7 @@ from pydantic import Field
 
 from advisor import __version__
 from advisor.analysis import Options, judge, measure
+from advisor.comparison import Comparison, compare
 from advisor.model import Analysis, Section
 
 if TYPE_CHECKING:
@@ -57,8 +58,12 @@ class Reproduction(Section):
 
 
 class Report(Analysis):
-    """The analysis as a ticket needs it: the same keys, and three more."""
+    """The analysis as a ticket needs it: the same keys, and three more.
 
+    ``comparison`` is null without a baseline.
+    """
+
+    comparison: Comparison | None = None
     slowest: list[SlowRequest] = Field(default_factory=list)
     reproduce: Reproduction
 
@@ -68,21 +73,26 @@ class Report(Analysis):
         return Analysis.model_construct(**{name: getattr(self, name) for name in Analysis.model_fields})
 
 
-def report(reading: Reading, options: Options, command: Sequence[str]) -> tuple[Report, Measures]:
+def report(
+    reading: Reading, options: Options, command: Sequence[str], baseline: Reading | None = None
+) -> tuple[Report, Measures]:
     """The report, and the measures that its charts are drawn from.
 
     Args:
         reading: what was read.
         options: what the user asked.
         command: the words of the command line, ``phasewise`` first.
+        baseline: what was read of the time before a change; times asked for don't apply to it.
 
     Raises:
         InputError: a filter that this log can't answer, or a model file that can't be read.
     """
     rows = measure(reading, options, once=True)
     found = judge(rows, reading, options)
+    before = None if baseline is None else measure(baseline, options.at_any_time, once=True)
     said = Report(
         **{name: getattr(found, name) for name in type(found).model_fields},
+        comparison=None if before is None else compare(before, rows),
         slowest=_slowest(rows.generations),
         reproduce=_reproduction(rows, options.text(shlex.join(command))),
     )

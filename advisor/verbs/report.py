@@ -30,6 +30,10 @@ def report(
     charts: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the charts as SVG and PNG too.")
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Logs of before a change: a section says whether it helped."),
+    ] = None,
     inputs: Inputs,
     selection: Selection,
     given: Given,
@@ -37,15 +41,17 @@ def report(
 ) -> None:
     """Write a report for a ticket: the answer, what to change, what was measured, how to reproduce it."""
     require(paths)
+    if baseline is not None:
+        require([baseline])
     kind = _kind(output, format)
-    from advisor.export import target
-    from advisor.output import json_text, write_text
+    from advisor.output import json_text, target, write_text
     from advisor.ticket import report as make
 
-    output = target(output, paths)
+    output = target(output, paths if baseline is None else [*paths, baseline])
     asked = options(selection, given, no_redact=no_redact)
     reading = read(paths, inputs)
-    made, rows = make(reading, asked, words(context))
+    before = None if baseline is None else read([baseline], inputs)
+    made, rows = make(reading, asked, words(context), before)
     unicode = output is not None or writes_unicode()
     if kind is ReportFormat.MD:
         from advisor.report.markdown import render
@@ -62,6 +68,8 @@ def report(
 
         save(made, rows, charts)
     write_text(text, output)
+    if before is not None:
+        end(before, asked.at_any_time)
     end(reading, asked)
 
 

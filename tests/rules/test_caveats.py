@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parsers.formats.base import Counts
+from parsers.formats.process import Counts
 from parsers.setup import Device
 from rules.catalogue import all_caveats
 from rules.hardware import Machine

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.records import Request, Tables, schema
+from parsers.records import Request, schema
 from parsers.setup import Setup
+from parsers.tables import Tables
 from rules.measures import Measures
 from tests.rules.helpers import measures, read
 

@@ -1,0 +1,76 @@
+"""`phasewise compare`: did a change help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from advisor.command import end, options, read, require, writes_unicode
+from advisor.errors import InputError
+from advisor.options import Inputs, NoRedact, Output, PageFormat, Selection, grouped
+from advisor.sources.files import STDIN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from advisor.comparison import Comparison
+
+_ENDINGS = {".md": PageFormat.MD, ".markdown": PageFormat.MD, ".json": PageFormat.JSON}
+
+
+@grouped
+def compare(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="Logs: a file, a folder, a pattern.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same after the change.")],
+    *,
+    format: Annotated[PageFormat | None, typer.Option(help="What to print.")] = None,  # noqa: A002
+    output: Output = None,
+    inputs: Inputs,
+    selection: Selection,
+    no_redact: NoRedact = False,
+) -> None:
+    """Say whether a change helped, in which phase, and whether that could be chance."""
+    kind = _kind(output, format)
+    if before == after == STDIN:
+        raise InputError("standard input can be one of the sides only.")
+    require([before])
+    require([after])
+    from advisor.analysis import measure
+    from advisor.comparison import compare as say
+    from advisor.output import target
+
+    output = target(output, [before, after])
+    asked = options(selection, no_redact=no_redact)
+    readings = [read([side], inputs) for side in (before, after)]
+    said = say(*(measure(reading, asked, once=True) for reading in readings))
+    _write(said, kind, output)
+    for reading in readings:
+        end(reading, asked)
+
+
+def _kind(output: Path | None, asked: PageFormat | None) -> PageFormat:
+    """The format asked for, else by the file's ending; on standard output the page."""
+    if asked is not None:
+        return asked
+    if output is None or str(output) == "-":
+        return PageFormat.TERMINAL
+    kind = _ENDINGS.get(output.suffix.lower())
+    if kind is None:
+        raise InputError(f"{output}: name it .md or .json, or say --format.")
+    return kind
+
+
+def _write(said: Comparison, kind: PageFormat, output: Path | None) -> None:
+    from advisor.output import json_text, write_text
+    from advisor.report.comparison import render, show, text
+
+    unicode = output is not None or writes_unicode()
+    if kind is PageFormat.JSON:
+        write_text(json_text(said, unicode=unicode), output)
+    elif kind is PageFormat.MD:
+        write_text(render(said), output)
+    elif output is None:
+        show(said)
+    else:
+        write_text(text(said), output)
