@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from advisor import redact
 from advisor.diagnosis import Diagnosis, by_engine, diagnose
 from advisor.facts import complete
 from advisor.filters import Filters, redacted
@@ -17,6 +16,9 @@ from advisor.model import (
     UnansweredModel,
     VerdictModel,
 )
+from advisor.redact import Plain, Redactor
+from advisor.redact.order import number_secrets
+from advisor.redact.setups import cleaned, redacted_setup
 from advisor.repeated import told_once
 from advisor.rotated import as_one, continued
 from advisor.sentences import only_benchmarks, verdict_sentence
@@ -31,7 +33,6 @@ from rules.settings import Settings
 from rules.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from advisor.reading import Reading
@@ -53,10 +54,21 @@ class Options:
     gguf: Path | None = None
     props: str | None = None
     redact: bool = True
+    redactor: Redactor = field(default_factory=Redactor)
+
+    @property
+    def words(self) -> Plain:
+        """Says texts of a log as they may be shown."""
+        return self.redactor if self.redact else Plain()
+
+    @property
+    def at_any_time(self) -> Options:
+        """The same for a log of another time."""
+        return replace(self, filters=replace(self.filters, since=None, until=None))
 
     def text(self, text: str) -> str:
         """A text as it may be shown."""
-        return redact.private(text) if self.redact else redact.clean(text)
+        return self.words.text(text)
 
 
 def analyze(reading: Reading, options: Options | None = None) -> Analysis:
@@ -115,11 +127,13 @@ def measure(reading: Reading, options: Options, *, once: bool = False) -> Measur
     Raises:
         InputError: a filter that this log can't answer, or a model file that can't be read.
     """
-    text, model = (redact.private, redact.model_name) if options.redact else (redact.clean, redact.clean)
+    words = options.words
+    if options.redact:
+        number_secrets(options.redactor, reading.tables, reading.setups)
     requests, intervals, events, aggregates = (
-        redacted(frame, text, model) for frame in options.filters.apply(reading.tables)
+        redacted(frame, words) for frame in options.filters.apply(reading.tables)
     )
-    setups = [_redacted(s, text, model) for s in reading.setups]
+    setups = [redacted_setup(s, words) for s in reading.setups]
     joined = continued(requests, setups)
     requests, intervals, events = (as_one(rows, joined, setups) for rows in (requests, intervals, events))
     counts = reading.counts
@@ -127,7 +141,7 @@ def measure(reading: Reading, options: Options, *, once: bool = False) -> Measur
         told, requests = requests.height, told_once(requests)
         counts = replace(counts, repeated_requests=told - requests.height)
     setup = main_setup(requests, intervals, setups).model_copy(deep=True)
-    _complete(setup, options, text, model)
+    _complete(setup, options)
     _learn_machine(setup, options.machine)
     return Measures(
         requests,
@@ -142,35 +156,16 @@ def measure(reading: Reading, options: Options, *, once: bool = False) -> Measur
     )
 
 
-def _complete(
-    setup: Setup, options: Options, text: Callable[[str], str], model: Callable[[str], str]
-) -> None:
+def _complete(setup: Setup, options: Options) -> None:
     """What the model file and the running server say of it."""
     if options.gguf is not None:
         from advisor.gguf import ORIGIN, read_gguf
 
-        complete(setup, ORIGIN, _clean(read_gguf(options.gguf), text, model))
+        complete(setup, ORIGIN, cleaned(read_gguf(options.gguf), options.words))
     if options.props is not None:
         from advisor import props
 
-        complete(setup, props.ORIGIN, _clean(props.read_props(options.props), text, model))
-
-
-def _clean(facts: dict[str, Any], text: Callable[[str], str], model: Callable[[str], str]) -> dict[str, Any]:
-    """Facts of another source with every text cleaned as the log's are."""
-    how = {"model": model}
-    return {
-        name: how.get(name, text)(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
-    }
-
-
-def _redacted(setup: Setup, text: Callable[[str], str], model: Callable[[str], str]) -> Setup:
-    """The setup with every text that came from the log cleaned."""
-    facts = {name: text(value) for name, value in setup if isinstance(value, str)}
-    if setup.model is not None:
-        facts["model"] = model(setup.model)
-    devices = [d.model_copy(update={"name": text(d.name)}) for d in setup.devices]
-    return setup.model_copy(update={**facts, "devices": devices}, deep=True)
+        complete(setup, props.ORIGIN, cleaned(props.read_props(options.props), options.words))
 
 
 def _learn_machine(setup: Setup, machine: Machine) -> None:

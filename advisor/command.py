@@ -14,13 +14,14 @@ from advisor.sources.files import STDIN, expand
 from rules.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from advisor.analysis import Options
+    from advisor.filters import Timed
     from advisor.options import Given, Inputs, Selection
     from advisor.reading import Reading
-    from rules.measures import Measures
+    from parsers.records import Row
 
 _SHAPES = 30
 OK, LIMIT_BROKEN, BAD_USAGE, NOTHING_RECOGNISED = 0, 1, 2, 3
@@ -63,8 +64,16 @@ def require(paths: Sequence[str]) -> None:
     raise SystemExit(BAD_USAGE)
 
 
-def read(paths: Sequence[str], inputs: Inputs) -> Reading:
-    """Read all inputs; without anything recognised this ends the command with its sentences."""
+def read(
+    paths: Sequence[str], inputs: Inputs, take: Callable[[Iterable[Row]], None] | None = None
+) -> Reading:
+    """Read all inputs; without anything recognised this ends the command with its sentences.
+
+    Args:
+        paths: as given.
+        inputs: how to read them.
+        take: takes the rows as they come; default the reading's own tables.
+    """
     from advisor.reading import read as read_all
     from advisor.user_formats import all_formats
     from parsers import UnknownEngineError
@@ -74,7 +83,9 @@ def read(paths: Sequence[str], inputs: Inputs) -> Reading:
         warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
     formats = all_formats(inputs.format_file)
     try:
-        reading = read_all(paths, engine=inputs.engine, formats=formats, debug=inputs.debug_unparsed)
+        reading = read_all(
+            paths, engine=inputs.engine, formats=formats, debug=inputs.debug_unparsed, take=take
+        )
     except UnknownEngineError:
         there = ", ".join(engines_of(formats))
         raise InputError(f"--engine {inputs.engine}: no such format; there are {there}.") from None
@@ -86,10 +97,16 @@ def read(paths: Sequence[str], inputs: Inputs) -> Reading:
     return reading
 
 
-def end(reading: Reading, asked: Options) -> None:
-    """Say what the filters could not place; status 2 when one of the inputs gave nothing."""
+def end(reading: Reading, asked: Options, rows: Timed | None = None) -> None:
+    """Say what the filters could not place; status 2 when one of the inputs gave nothing.
+
+    Args:
+        reading: what was read.
+        asked: with which filters.
+        rows: what took the rows; default the reading's own tables.
+    """
     tell_unparsed(reading)
-    if lost := asked.filters.clockless(reading.tables):
+    if lost := asked.filters.clockless(rows or reading.tables):
         warn(f"{plural(lost, 'row')} without a wall clock left out by --since and --until.")
     if reading.problems or reading.unrecognised:
         raise typer.Exit(BAD_USAGE)
@@ -112,11 +129,8 @@ def tell_unparsed(reading: Reading) -> None:
         print(f"         and {len(shapes) - _SHAPES} more shapes", file=sys.stderr)
 
 
-def hint_at_other_tables(rows: Measures, table: str) -> None:
+def hint_at_other_tables(sizes: Mapping[str, int], table: str) -> None:
     """Say where the rows are when the table asked for has none."""
-    from parsers.records import TABLES
-
-    sizes = {name: getattr(rows, name).height for name in TABLES}
     others = [f"{n} {name}: use --table {name}" for name, n in sizes.items() if n]
     if not sizes[table] and others:
         warn(f"no {table} in this log, but {'; '.join(others)}.")
@@ -143,6 +157,8 @@ def options(selection: Selection, given: Given | None = None, *, no_redact: bool
     known = machine(Machine(g.device, g.bandwidth, vram_bytes, memory_bytes, g.cores, g.sockets))
     if known.device and known.bandwidth_gb_s is None and find_device(known.device, known.vram_bytes) is None:
         warn(f"{known.device}: no facts known of this device; give its memory's speed with --bandwidth GB/s.")
+    if no_redact:
+        warn("--no-redact: what follows may hold keys, paths, and names of people and machines.")
     return Options(filters, known, settings(), g.gguf, g.props, redact=not no_redact)
 
 

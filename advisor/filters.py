@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
 from advisor.errors import InputError
+from advisor.redact import SUSPECT
+from parsers.records import TABLES
+from parsers.tables import CLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from advisor.redact import Plain
     from parsers import Tables
 
 
-_HARMLESS = r"^[0-9a-f-]*$"
-"""Numbers and UUIDs: a big log has millions of them, and nothing to take out."""
+class Timed(Protocol):
+    """Rows that know how many of them have a clock."""
+
+    def timed(self, table: str) -> tuple[int, int]:
+        """How many rows a table has, and how many of them have a clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +48,32 @@ class Filters:
         Raises:
             InputError: a time filter on rows none of which has a clock.
         """
-        clocks = (
-            (tables.requests, "finished_at"),
-            (tables.intervals, "time"),
-            (tables.events, "time"),
-            (tables.aggregates, "time"),
+        self.require_clock(tables)
+        requests, intervals, events, aggregates = (
+            self.passing(table, getattr(tables, table)) for table in TABLES
         )
-        rows = sum(frame.height for frame, _ in clocks)
-        timed = sum(frame[clock].count() for frame, clock in clocks)
-        if (self.since or self.until) and rows and not timed:
-            raise InputError("--since and --until need a log with a wall clock, and this one has none.")
-        requests, intervals, events, aggregates = (self._passing(frame, clock) for frame, clock in clocks)
         return requests, intervals, events, aggregates
 
-    def clockless(self, tables: Tables) -> int:
+    def require_clock(self, tables: Timed) -> None:
+        """Have a clock to filter by.
+
+        Raises:
+            InputError: a time filter on rows none of which has a clock.
+        """
+        rows, timed = (sum(counts) for counts in zip(*map(tables.timed, TABLES), strict=True))
+        if (self.since or self.until) and rows and not timed:
+            raise InputError("--since and --until need a log with a wall clock, and this one has none.")
+
+    def clockless(self, tables: Timed) -> int:
         """How many requests, intervals and aggregates a time filter leaves out: they have no clock."""
         if not (self.since or self.until):
             return 0
-        clocks = tables.requests["finished_at"], tables.intervals["time"], tables.aggregates["time"]
-        return sum(clock.null_count() for clock in clocks)
+        counts = (tables.timed(table) for table in ("requests", "intervals", "aggregates"))
+        return sum(rows - timed for rows, timed in counts)
 
-    def _passing(self, frame: pl.DataFrame, clock: str) -> pl.DataFrame:
+    def passing(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a table that pass."""
+        clock = CLOCKS[table]
         if self.since is not None:
             frame = frame.filter(pl.col(clock) >= self.since)
         if self.until is not None:
@@ -84,15 +96,15 @@ def parse_time(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def redacted(frame: pl.DataFrame, text: Callable[[str], str], model: Callable[[str], str]) -> pl.DataFrame:
+def redacted(frame: pl.DataFrame, words: Plain) -> pl.DataFrame:
     """The frame with its text columns cleaned; each distinct text is cleaned once."""
     texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
-    return frame.with_columns(_mapped(frame[name], model if name == "model" else text) for name in texts)
+    return frame.with_columns(_mapped(frame[name], words.of(name)) for name in texts)
 
 
 def _mapped(values: pl.Series, clean: Callable[[str], str]) -> pl.Series:
-    distinct = values.drop_nulls().unique()
-    distinct = distinct.filter(~distinct.str.contains(_HARMLESS))
+    suspects = values.filter(values.str.contains(SUSPECT).fill_null(value=False))
+    distinct = suspects.unique(maintain_order=True)
     changed = {v: c for v in distinct if (c := clean(v)) != v}
     if not changed:
         return values

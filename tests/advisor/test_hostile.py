@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from advisor import redact
 from advisor.reading import read
 from advisor.report.markdown import code, escape
-from tests.advisor.helpers import Asked, bare, phasewise, prefixed, snippet
+from tests.advisor.helpers import Asked, bare, one_sentence, phasewise, prefixed, snippet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,30 +28,6 @@ EVIL = (
     "<img src=x onerror=y> a|b `tick` **strong** [link](https://example.org) ~~gone~~ &lt; ![i](x) "
     "{0} {{ 7*7 }} {% raw %} \u202egnp\u2066\u200f\u061c\u2028\U000e0041 :smile: %s $(rm)"
 )
-SECRETS = {
-    "AIzaSyA-1234567890abcdefghijklmnop": "AIzaSy",
-    "--api-key HUSH99": "HUSH99",
-    "AWS_SECRET_ACCESS_KEY=abc/def": "abc/def",
-    "dckr_pat_abcdefghijklmn": "dckr_pat",
-    "npm_abcdefghijklmnop": "npm_abc",
-    r"\\host\Users\jane\x.log": "jane",
-    "/data/users/jane/x.log": "jane",
-    "/media/jane/usb/x.log": "jane",
-    "sk-proj-abcdefghijklmnop1234": "sk-proj",
-    "hf_AbCdEfGhIjKlMnOpQrSt": "hf_",
-    "ghp_0123456789abcdef0123": "ghp_",
-    "AKIAIOSFODNN7EXAMPLE": "AKIA",
-    "Bearer c2VjcmV0LXRva2Vu": "c2VjcmV0",
-    "api_key=hunter2hunter2": "hunter2",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl": "eyJ",
-    "https://bob:pa55@example.org/x": "pa55",
-    "alice@example.org": "alice@",
-    "/home/alice/models": "alice",
-    "/Users/alice/models": "alice",
-    r"C:\Users\alice\models": "alice",
-    "c:/users/alice/models": "alice",
-    r"C:\Users\Alice Smith\models": "Smith",
-}
 FORMATS = ("terminal", "md", "json")
 
 
@@ -85,7 +61,7 @@ def strings(data: Any) -> list[str]:
 @pytest.mark.parametrize("form", FORMATS)
 def test_nothing_in_the_log_controls_the_output(form: str, private: list[str]) -> None:
     ran = phasewise("-", "--all", "--format", form, *private, stdin=hostile_log(f"/m/{EVIL}", EVIL))
-    assert (ran.status, ran.err) == (0, "")
+    assert (ran.status, bool(ran.err)) == (0, bool(private))
     assert unsafe(ran.out) == set()
     if form == "terminal":
         assert "[bold red]bold[/]" in re.sub(r"\s+", " ", ran.out)
@@ -121,7 +97,7 @@ def test_hostile_text_stays_text_in_markdown() -> None:
 def test_nothing_in_the_log_controls_an_export(kind: str, private: list[str]) -> None:
     log = hostile_log(f"/m/{EVIL}", EVIL)
     ran = phasewise("export", "-", "--format", kind, *private, stdin=log)
-    assert (ran.status, ran.err) == (0, "")
+    assert (ran.status, bool(ran.err)) == (0, bool(private))
     assert unsafe(ran.out) == set()
     lines = ran.out.splitlines()
     assert len(lines) == 6 + (kind == "csv")
@@ -163,46 +139,6 @@ def test_a_very_long_name(form: str) -> None:
 # --- private
 
 
-@pytest.mark.parametrize(("said", "secret"), SECRETS.items())
-def test_secrets_are_taken_out(said: str, secret: str) -> None:
-    for text in (said, f"loaded {said}, then more", f"({said})"):
-        assert secret not in redact.private(text)
-        assert "then more" in redact.private(text) or "then more" not in text
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "skywork-13b-base.Q4_K_M.gguf",
-        "hf-internal-testing/tiny-random-llama",
-        "meta-llama/Llama-3.1-8B-Instruct",
-        "Qwen3-30B-A3B-Instruct-2507-UD-Q4_K_XL.gguf",
-        "pkg-something-quite-long-7b.gguf",
-        "NVIDIA GeForce RTX 4090",
-        "ms per token: 25.1 at 40 tokens",
-    ],
-)
-def test_ordinary_names_stay(name: str) -> None:
-    assert redact.private(name) == name
-    assert redact.model_name(name) == name
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/home/alice/models/x.gguf", "x.gguf"),
-        (r"C:\Users\alice\x.gguf", "x.gguf"),
-        ("/models/Llama-3.1-8B/", "Llama-3.1-8B"),
-        ("../private/x.gguf", "x.gguf"),
-        ("~/x.gguf", "x.gguf"),
-        ("org/model", "org/model"),
-        ("x.gguf", "x.gguf"),
-    ],
-)
-def test_models_lose_their_folders(path: str, name: str) -> None:
-    assert redact.model_name(path) == name
-
-
 @pytest.mark.parametrize("form", [*FORMATS, "csv"])
 def test_nothing_private_leaves_unless_asked(tmp_path: Path, form: str) -> None:
     home = tmp_path / "home" / "alice"
@@ -215,6 +151,7 @@ def test_nothing_private_leaves_unless_asked(tmp_path: Path, form: str) -> None:
     for secret in ("alice", "sk-proj", "hf_Ab", "example.org"):
         assert secret not in re.sub(r"\s+", "", closed.out.replace("\\", ""))
     opened = phasewise(*verb, home / "server.log", "--no-redact")
+    one_sentence(opened, "--no-redact", "keys")
     flat = re.sub(r"\s+", "", opened.out.replace("\\", ""))
     assert "/home/alice/hf_AbCdEfGhIjKlMnOpQrSt/x.gguf" in flat
     assert f"{home}/server.log" in flat
@@ -254,7 +191,7 @@ def _rows(folder: Path, log: str) -> pl.DataFrame:
 @given(st.text())
 def test_clean_text_holds_no_controls(text: str) -> None:
     assert unsafe(redact.clean(text)) == set()
-    assert unsafe(redact.private(text)) == set()
+    assert unsafe(redact.Redactor().text(text)) == set()
 
 
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1))
