@@ -14,6 +14,9 @@ from advisor import __version__
 from advisor.command import BAD_USAGE, OK, discard_output, fail
 from advisor.errors import InputError
 from advisor.verbs.analyze import analyze
+from advisor.verbs.anonymize import anonymize
+from advisor.verbs.check import check
+from advisor.verbs.compare import compare
 from advisor.verbs.estimate import estimate
 from advisor.verbs.explain import explain, rules, schema
 from advisor.verbs.export import export
@@ -34,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (analyze, report, export, estimate, explain, rules, schema):
+for verb in (analyze, report, compare, check, export, anonymize, estimate, explain, rules, schema):
     app.command()(verb)
 app.add_typer(formats, name="formats")
 

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import io
+import shutil
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import polars as pl
 
 from advisor.errors import InputError
-from advisor.sources.files import STDIN
-from parsers.records import TABLES, columns
+from advisor.output import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 Kind = Literal["jsonl", "csv", "parquet"]
 _TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 _FORMULA = r"^([=+@]|-.)"
 """Text that a spreadsheet would run; a single ``-`` is standard input's name."""
 
-
-def target(path: Path | None, inputs: Sequence[str]) -> Path | None:
-    """Where to write; ``None`` is standard output, which ``-`` means too.
-
-    Raises:
-        InputError: it is one of the logs themselves.
-    """
-    if path is None or str(path) == STDIN:
-        return None
-    if path.resolve() in {Path(one).resolve() for one in inputs if one != STDIN}:
-        raise InputError(f"{path}: this is the log itself; name another file to write.")
-    return path
+_ROW_GROUP = 32_768
 
 
 def kind_of(path: Path | None, asked: Kind | None) -> Kind:
@@ -53,34 +42,40 @@ def kind_of(path: Path | None, asked: Kind | None) -> Kind:
     raise InputError(f"{path}: name it .jsonl, .csv or .parquet, or say --format.")
 
 
-def write(frame: pl.DataFrame, table: str, path: Path | None, kind: Kind) -> None:
-    """Write a table's exported columns to a file, or to standard output without one.
+def write_frames(frames: Iterable[pl.DataFrame], path: Path | None, kind: Kind) -> None:
+    """Write frames to one file, or to standard output without one.
 
     Raises:
         InputError: the file can't be written.
     """
-    frame = frame.select(columns(TABLES[table]))
     if path is None:
-        rows = io.BytesIO()
-        _write(frame, rows, kind)
-        sys.stdout.buffer.write(rows.getbuffer())
+        _write(frames, sys.stdout.buffer, kind)
         return
-    try:
-        with path.open("wb") as file:
-            _write(frame, file, kind)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written ({error.strerror or error}).") from None
+    with replacing(path) as file:
+        _write(frames, file, kind)
 
 
-def _write(frame: pl.DataFrame, file: BinaryIO, kind: Kind) -> None:
+def _write(frames: Iterable[pl.DataFrame], file: BinaryIO, kind: Kind) -> None:
     if kind == "parquet":
-        packed = io.BytesIO()
-        frame.write_parquet(packed)
-        file.write(packed.getbuffer())
-    elif kind == "csv":
-        text = pl.col(pl.String)
-        frame.with_columns(
-            pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep()
-        ).write_csv(file, datetime_format=_TIME)
-    else:
-        frame.with_columns(pl.col(pl.Datetime).dt.strftime(_TIME)).write_ndjson(file)
+        _write_parquet(frames, file)
+        return
+    for number, frame in enumerate(frames):
+        if kind == "csv":
+            text = pl.col(pl.String)
+            safe = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep()
+            frame.with_columns(safe).write_csv(file, include_header=number == 0, datetime_format=_TIME)
+        else:
+            frame.with_columns(pl.col(pl.Datetime).dt.strftime(_TIME)).write_ndjson(file)
+
+
+def _write_parquet(frames: Iterable[pl.DataFrame], file: BinaryIO) -> None:
+    """Parquet ends with where its rows are, so it is made of all frames at once, each read when needed."""
+    with TemporaryDirectory(prefix="phasewise-") as folder:
+        parts = []
+        for number, frame in enumerate(frames):
+            parts.append(Path(folder) / f"{number}.arrow")
+            frame.write_ipc(parts[-1], compression="lz4")
+        packed = Path(folder) / "rows.parquet"
+        pl.scan_ipc(parts).sink_parquet(packed, row_group_size=_ROW_GROUP)
+        with packed.open("rb") as rows:
+            shutil.copyfileobj(rows, file)

@@ -14,17 +14,18 @@ from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, blocks, expand
 from parsers import FORMATS, SourceReader, Stream, Tables
 from parsers.formats import engines_of
-from parsers.formats.base import Counts
+from parsers.formats.process import Counts
+from parsers.limits import SlowPatternError
+from parsers.setup import Setups
 from parsers.unparsed import DebugStream, Shapes
 from rules.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from parsers.documents.reader import DocumentReader
     from parsers.formats import Format
     from parsers.records import Row
-    from parsers.setup import Setup
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class Reading:
 
     tables: Tables = field(default_factory=Tables)
     sources: list[Source] = field(default_factory=list)
-    setups: list[Setup] = field(default_factory=list)
+    setups: Setups = field(default_factory=Setups)
     counts: Counts = field(default_factory=Counts)
     problems: list[str] = field(default_factory=list)
     unrecognised: list[str] = field(default_factory=list)
@@ -56,6 +57,7 @@ def read(
     engine: str | None = None,
     formats: Sequence[Format] = FORMATS,
     debug: bool = False,
+    take: Callable[[Iterable[Row]], None] | None = None,
 ) -> Reading:
     """Read all inputs.
 
@@ -64,6 +66,7 @@ def read(
         engine: read them as this engine's logs.
         formats: what to look for, in the order it is tried.
         debug: count the shapes of lines that look like timings and are not read.
+        take: takes the rows as they come; default the reading's own tables.
 
     Raises:
         UnknownEngineError: no format is called ``engine``.
@@ -74,7 +77,7 @@ def read(
         _note(error, reading, engine)
     useless: Counter[str] = Counter()
     for source in inputs:
-        problem = _read_one(source, reading, engine)
+        problem = _read_one(source, reading, engine, take or reading.tables.extend)
         if source.folder is not None and isinstance(problem, UnrecognisedError):
             useless[source.folder] += 1
         elif problem is not None:
@@ -95,7 +98,9 @@ def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
         reading.problems.append(str(problem))
 
 
-def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError | None:
+def _read_one(
+    source: Input, reading: Reading, engine: str | None, take: Callable[[Iterable[Row]], None]
+) -> InputError | None:
     """Read one input as far as it goes; returns why it went no further, if so."""
     name = printable(source.name)
     log = _stream(name, engine, _latest(source), reading)
@@ -104,16 +109,18 @@ def _read_one(source: Input, reading: Reading, engine: str | None) -> InputError
     problem: InputError | None = None
     try:
         for block in blocks(source):
-            _keep(reader.feed(block), reading, first_run)
+            take(_numbered(reader.feed(block), first_run))
     except InputError as error:
         problem = error
-    _keep(reader.close(), reading, first_run)
+    except SlowPatternError as error:
+        raise InputError(f"{error} of {name}; `phasewise formats check` helps to mend it.") from None
+    take(_numbered(reader.close(), first_run))
     if problem is None and reader.problem is not None:
         problem = InputError(f"{name} {reader.problem}.")
     stream = reader.reader
     if stream.engine is None or (engine is not None and not stream.matched[engine]):
         return problem or UnrecognisedError(_nothing(name, stream))
-    reading.setups += stream.setup_of_run
+    reading.setups.extend(stream.setup_of_run)
     reading.counts.add(stream.counts)
     reading.sources.append(_summary(name, stream))
     return problem
@@ -131,10 +138,11 @@ def _nothing(name: str, stream: Stream | DocumentReader) -> str:
     return "nothing came in on standard input" if name == STDIN else f"{name}: the file is empty"
 
 
-def _keep(rows: list[Row], reading: Reading, first_run: int) -> None:
+def _numbered(rows: list[Row], first_run: int) -> list[Row]:
+    """A source's rows with the numbers that their process starts have among all sources'."""
     for row in rows:
         row.run += first_run
-    reading.tables.extend(rows)
+    return rows
 
 
 def _tried(engine: str | None, formats: Sequence[Format]) -> str:

@@ -42,7 +42,7 @@ def check(
     """Hold limits against a log, for CI: exit status 1 if one is broken, 2 if the log can't tell."""
     from advisor.check.limits import limits as all_limits
     from advisor.config import sections
-    from advisor.export import target
+    from advisor.output import target
 
     held = all_limits(limits, sections("check"))
     require(paths)

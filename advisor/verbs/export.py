@@ -23,14 +23,15 @@ def export(
 ) -> None:
     """Write the rows: exactly what the engine printed, null where it printed nothing."""
     require(paths)
-    from advisor.analysis import measure
-    from advisor.export import kind_of, target, write
+    from advisor.export import kind_of, write_frames
+    from advisor.output import target
+    from advisor.spool import Spool
 
     output = target(output, paths)
     kind = kind_of(output, format.value if format else None)
     asked = options(selection, no_redact=no_redact)
-    reading = read(paths, inputs)
-    rows = measure(reading, asked)
-    write(getattr(rows, table.value), table.value, output, kind)
-    hint_at_other_tables(rows, table.value)
-    end(reading, asked)
+    with Spool(table.value, asked) as rows:
+        reading = read(paths, inputs, take=rows.extend)
+        write_frames(rows.frames(reading.setups), output, kind)
+    hint_at_other_tables(rows.sizes, table.value)
+    end(reading, asked, rows)
