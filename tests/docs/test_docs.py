@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from advisor.pages import pages
 from parsers import Stream, Tables
 from parsers.formats import FORMATS
-from parsers.formats.base import Counts, Format, Process
+from parsers.formats.process import Counts, Process
 from parsers.formats.user import parse
 from parsers.formats.user.samples import problems
 from parsers.setup import Setups
 from rules.rule import Finding
 from tests.docs.markdown import PAGES, ROOT, prose_of
 from tests.rules.helpers import measures
+
+if TYPE_CHECKING:
+    from parsers.formats.base import Format
 
 TOY_LOG = b"request done: id=a1 prompt=630 in 2402.5 ms, out=32 in 375.4 ms\n"
 
