@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from parsers.formats.base import Counts
+from parsers.formats.process import Counts
 from parsers.records import Aggregate, schema
 from rules import attribution
 from rules.concurrency import Overlap
