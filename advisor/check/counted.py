@@ -50,7 +50,8 @@ def requests(log: Log) -> Measured:
     """How many requests generated text."""
     m = log.measures
     if m.generations.height:
-        return Measured(float(m.generations.height))
+        repeated = log.caveat("repeated-requests")
+        return Measured(float(m.generations.height), notes=(repeated,) if repeated else ())
     if m.sums.rows.height:
         counted = m.sums.total("requests")
         return Measured(counted, reason=None if counted is not None else "These sums don't count requests.")

@@ -31,7 +31,8 @@ def check(reading: Reading, options: Options, limits: Sequence[Limit]) -> Check:
     found = judge(rows, reading, options)
     log = Log(rows, found, filtered=options.filters != Filters())
     held = outcomes(log, limits)
-    if unread := [options.text(text) for text in reading.problems + reading.unrecognised]:
+    unknown = [f"{text.partition(' (tried ')[0].rstrip('.')}." for text in reading.unrecognised]
+    if unread := [options.text(text) for text in reading.problems + unknown]:
         held.insert(0, _inputs(unread))
     states = {one.state for one in held}
     passed = False if "broken" in states else None if "unknown" in states else True

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 Unit: TypeAlias = Literal["ms", "tok/s", "share", "requests", "findings"]
 
-_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_NUMBER = r"(\d{1,15}(?:\.\d*)?|\.\d+)"
 _DURATION = re.compile(rf"{_NUMBER}\s*(us|µs|μs|ms|s|sec|m|min|h)?")
 _RATE = re.compile(rf"{_NUMBER}\s*(?:tok/s|t/s|tokens/s)?")
 _SHARE = re.compile(rf"{_NUMBER}\s*(%)?")
@@ -65,7 +65,7 @@ def requests(text: str) -> tuple[float, Unit]:
     Raises:
         ValueError: it is no whole number.
     """
-    if not re.fullmatch(r"\d+", text.strip()):
+    if not re.fullmatch(r"\d{1,15}", text.strip()):
         raise ValueError("give a number of requests, such as 30")
     return float(text), "requests"
 

@@ -1,8 +1,8 @@
-"""Several inputs tell of the same requests.
+"""The inputs tell of the same requests more than once.
 
 What it looks at:
-    Requests with the same tokens and the same times, to a hundredth of a millisecond, in more than one of the
-    inputs.
+    Requests with the same tokens and the same times in more than one of the inputs, or to the last digit in
+    one of them, where that is so of nearly all.
 
 Why it matters:
     Counted twice they would double the time, and a copy of a log would look like load.
@@ -37,5 +37,5 @@ def check(m: Measures) -> Caveat | None:
         return None
     stand = "stands" if repeated == 1 else "stand"
     return Caveat(
-        ID, f"{plural(repeated, 'request')} {stand} in more than one of the inputs; each counts once."
+        ID, f"{plural(repeated, 'request')} {stand} more than once in the inputs; each counts once."
     )

@@ -28,9 +28,25 @@ def test_a_log_its_copy_and_what_the_client_saved_are_the_same_requests(tmp_path
     together = page(log, tmp_path / "server.log.1", tmp_path / "client.jsonl")
     assert isinstance(together["caveats"], list)
     told = [c["text"] for c in together["caveats"] if c["id"] == "repeated-requests"]
-    assert told == ["24 requests stand in more than one of the inputs; each counts once."]
+    assert told == ["24 requests stand more than once in the inputs; each counts once."]
     for key in ("requests", "wall_ms"):
         assert together["summary"][key] == alone["summary"][key]  # type: ignore[index]
+
+
+def test_a_client_that_saw_all_but_one_tells_of_the_same_requests() -> None:
+    pair = ROOT / "tests" / "logs" / "pairs" / "rag_chunks" / "before"
+    both, alone = page(pair), page(pair / "server.log")
+    for key in ("requests", "wall_ms"):
+        assert both["summary"][key] == alone["summary"][key]  # type: ignore[index]
+    assert both["setup"] == alone["setup"]
+
+
+def test_a_log_that_was_pasted_twice(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes((REAL / "server.log").read_bytes() * 3)
+    [twice, alone] = page(log), page(REAL / "server.log")
+    for key in ("requests", "wall_ms"):
+        assert twice["summary"][key] == alone["summary"][key]  # type: ignore[index]
 
 
 def test_export_keeps_what_each_input_says(tmp_path: Path) -> None:
