@@ -152,7 +152,7 @@ def _thresholds(path: Path, rule_id: str, value: Any) -> dict[str, float]:
 
 def _near(name: str) -> str:
     near = get_close_matches(name, _rules(), n=1)
-    return f"; did you mean {near[0]!r}?" if near else "; `phasewise rules` lists them"
+    return f"; {near[0]!r} is the nearest" if near else "; `phasewise rules` lists them"
 
 
 def _section(path: Path, name: str) -> dict[str, Any]:

@@ -10,36 +10,18 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import polars as pl
 
-from advisor.errors import InputError
 from advisor.output import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Kind = Literal["jsonl", "csv", "parquet"]
+ENDINGS: dict[str, Kind] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 _TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 _FORMULA = r"^([=+@]|-.)"
 """Text that a spreadsheet would run; a single ``-`` is standard input's name."""
 
 _ROW_GROUP = 32_768
-
-
-def kind_of(path: Path | None, asked: Kind | None) -> Kind:
-    """The format asked for, else by the file's ending, else JSON Lines.
-
-    Raises:
-        InputError: the ending says nothing that can be written.
-    """
-    if asked is not None:
-        return asked
-    suffix = "jsonl" if path is None else path.suffix.lower().lstrip(".")
-    if suffix in ("jsonl", "ndjson"):
-        return "jsonl"
-    if suffix == "csv":
-        return "csv"
-    if suffix == "parquet":
-        return "parquet"
-    raise InputError(f"{path}: name it .jsonl, .csv or .parquet, or say --format.")
 
 
 def write_frames(frames: Iterable[pl.DataFrame], path: Path | None, kind: Kind) -> None:

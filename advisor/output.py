@@ -8,17 +8,17 @@ import shutil
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from advisor.errors import InputError
 from advisor.sources.files import STDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic import BaseModel
 
-_LONGEST_NAME = 200
+T = TypeVar("T")
 
 
 def target(path: Path | None, inputs: Sequence[str]) -> Path | None:
@@ -34,18 +34,45 @@ def target(path: Path | None, inputs: Sequence[str]) -> Path | None:
     return path
 
 
+def format_of(path: Path | None, asked: T | None, endings: Mapping[str, T], default: T) -> T:
+    """The format asked for, else by the file's ending; on standard output the default.
+
+    Raises:
+        InputError: the ending says nothing that can be written.
+    """
+    if asked is not None:
+        return asked
+    if path is None or str(path) == STDIN:
+        return default
+    kind = endings.get(path.suffix.lower())
+    if kind is None:
+        firsts = {kind: ending for ending, kind in reversed(endings.items())}
+        *others, last = (ending for ending in endings if ending in firsts.values())
+        raise InputError(f"{path}: name it {', '.join(others)} or {last}, or say --format.")
+    return kind
+
+
 def json_text(said: BaseModel, *, unicode: bool = True) -> str:
     """A model as indented JSON, in ASCII without ``unicode``."""
     text = said.model_dump_json(by_alias=True, indent=2)
     return (text if unicode else json.dumps(json.loads(text), indent=2)) + "\n"
 
 
-def write_text(text: str, path: Path | None) -> None:
+def write_text(text: str, path: Path | None, *, exactly: bool = False) -> None:
     """Write a text to a file, or to standard output without one.
+
+    Args:
+        text: what to write; a file gets it in UTF-8.
+        path: where.
+        exactly: standard output gets it in UTF-8 too, whatever the terminal's encoding.
 
     Raises:
         InputError: the file can't be written.
     """
+    if path is None and exactly:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8"))
+        return
     if path is None:
         sys.stdout.write(text)
         return
@@ -73,12 +100,12 @@ def _beside(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as device:
             yield device
         return
-    beside = path.with_name(f".{path.name[:_LONGEST_NAME]}.{os.getpid()}.part")
+    beside = path.with_name(f".phasewise-{os.getpid()}.part")
     try:
         with beside.open("wb") as file:
+            if path.exists():
+                shutil.copymode(path, beside)
             yield file
-        if path.exists():
-            shutil.copymode(path, beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from advisor.check.log import Measured, line_of
+from parsers import FORMATS
 from rules.words import plural
 
 if TYPE_CHECKING:
@@ -19,28 +20,6 @@ if TYPE_CHECKING:
     from advisor.check.log import Log
     from advisor.model import Source
 
-
-_LLAMA_SERVER = {"llama-server", "ik-llama"}
-_BENCHMARKS = {"sglang-bench", "vllm-bench", "aiperf", "genai-perf", "guidellm", "inference-perf", "llmperf"}
-_BY_LOG = {
-    "aborted": _LLAMA_SERVER | {"ollama", "llama-cpp-python", "lmdeploy", "mlx-vlm", "sglang", "aiperf"},
-    "failed": _LLAMA_SERVER
-    | _BENCHMARKS
-    | {"ollama", "llama-cpp-python", "lmdeploy", "lmstudio", "koboldcpp", "litellm", "opentelemetry"}
-    | {"sglang", "text-generation-webui", "vllm"},
-    "incomplete": _LLAMA_SERVER
-    | {"llama-cli", "llama-cpp-python", "llamafile", "cortex", "lmstudio", "koboldcpp", "tabbyapi"}
-    | {"mlx-lm", "mlx-vlm", "mlx-openai-server", "mlc-llm", "openvino-genai", "tensorrt-llm", "lmdeploy"}
-    | {"aphrodite", "vllm-rs", "opentelemetry", "litellm", "guidellm"},
-}
-"""Engines whose log says so, as their formats read it."""
-
-_BY_SUMS = {
-    "aborted": {"vllm", "sglang"},
-    "failed": {"vllm", "tgi", "tensorrt-llm", "triton", "dynamo"},
-    "incomplete": set[str](),
-}
-"""Servers whose metrics say so."""
 
 _ENDED = {"aborted": "were aborted", "failed": "failed", "incomplete": "were cut off"}
 _EVENTS = {"aborted": ["aborted"], "failed": ["error", "context_exceeded"], "incomplete": []}
@@ -91,10 +70,13 @@ def _ended_so(sources: Iterable[Source], how: str) -> int:
 
 def _silent(sources: Iterable[Source], how: str) -> list[str]:
     """The engines whose logs would not say so."""
-    unknown = {
-        source.engine or "?"
-        for source in sources
-        if not getattr(source, f"{how}_requests")
-        and source.engine not in (_BY_SUMS if source.aggregates else _BY_LOG)[how]
-    }
-    return sorted(unknown)
+    silent = (s for s in sources if not getattr(s, f"{how}_requests") and how not in _ends_told(s))
+    return sorted({source.engine or "?" for source in silent})
+
+
+def _ends_told(source: Source) -> set[str]:
+    """How requests end that such a source would tell of, as its format says: a log, or sums."""
+    formats = [fmt for fmt in FORMATS if fmt.engine == source.engine]
+    sums = [fmt for fmt in formats if fmt.grain == "aggregate"]
+    logs = [fmt for fmt in formats if fmt.grain != "aggregate"]
+    return {how for fmt in ((sums if source.aggregates else logs) or formats) for how in fmt.ends}

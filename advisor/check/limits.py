@@ -202,7 +202,7 @@ def _of_file(path: Path, section: Mapping[str, Any]) -> Iterable[Limit]:
         where = f"{path}: [check] {name}"
         if name not in KINDS:
             near = get_close_matches(name, KINDS, n=1)
-            hint = f"{near[0]} is near" if near else "`phasewise check --help` lists them"
+            hint = f"{near[0]} is the nearest" if near else "`phasewise check --help` lists them"
             raise InputError(f"{where}: there is no such limit; {hint}.")
         if name == PHASE_SHARE:
             if not isinstance(value, dict):

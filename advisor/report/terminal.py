@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from advisor.errors import InputError
+from advisor.output import write_text
 from advisor.report.blocks import (
     drawn_bar,
     hanging,
@@ -70,10 +70,7 @@ def save_svg(analysis: Analysis, path: Path) -> None:
     console = Console(record=True, file=StringIO(), width=_SVG_WIDTH, highlight=False, markup=False)
     console.print(*_blocks(analysis, everything=False, unicode=True, width=console.width), sep="\n")
     picture = _WEB_FONT.sub("", console.export_svg(title="phasewise"))
-    try:
-        path.write_text(picture, "utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: can't be written ({error.strerror or error}).") from None
+    write_text(picture, path)
 
 
 def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) -> list[RenderableType]:

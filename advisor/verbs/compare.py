@@ -31,7 +31,9 @@ def compare(
     no_redact: NoRedact = False,
 ) -> None:
     """Say whether a change helped, in which phase, and whether that could be chance."""
-    kind = _kind(output, format)
+    from advisor.output import format_of
+
+    kind = format_of(output, format, _ENDINGS, PageFormat.TERMINAL)
     if before == after == STDIN:
         raise InputError("standard input can be one of the sides only.")
     require([before])
@@ -47,18 +49,6 @@ def compare(
     _write(said, kind, output)
     for reading in readings:
         end(reading, asked)
-
-
-def _kind(output: Path | None, asked: PageFormat | None) -> PageFormat:
-    """The format asked for, else by the file's ending; on standard output the page."""
-    if asked is not None:
-        return asked
-    if output is None or str(output) == "-":
-        return PageFormat.TERMINAL
-    kind = _ENDINGS.get(output.suffix.lower())
-    if kind is None:
-        raise InputError(f"{output}: name it .md or .json, or say --format.")
-    return kind
 
 
 def _write(said: Comparison, kind: PageFormat, output: Path | None) -> None:

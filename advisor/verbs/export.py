@@ -23,12 +23,12 @@ def export(
 ) -> None:
     """Write the rows: exactly what the engine printed, null where it printed nothing."""
     require(paths)
-    from advisor.export import kind_of, write_frames
-    from advisor.output import target
+    from advisor.export import ENDINGS, write_frames
+    from advisor.output import format_of, target
     from advisor.spool import Spool
 
     output = target(output, paths)
-    kind = kind_of(output, format.value if format else None)
+    kind = format_of(output, format.value if format else None, ENDINGS, "jsonl")
     asked = options(selection, no_redact=no_redact)
     with Spool(table.value, asked) as rows:
         reading = read(paths, inputs, take=rows.extend)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from advisor.command import end, options, read, require, words, writes_unicode
-from advisor.errors import InputError
 from advisor.options import Given, Inputs, NoRedact, Output, Paths, ReportFormat, Selection, grouped
 
 _ENDINGS = {
@@ -43,7 +42,9 @@ def report(
     require(paths)
     if baseline is not None:
         require([baseline])
-    kind = _kind(output, format)
+    from advisor.output import format_of
+
+    kind = format_of(output, format, _ENDINGS, ReportFormat.MD)
     from advisor.output import json_text, target, write_text
     from advisor.ticket import report as make
 
@@ -67,19 +68,7 @@ def report(
         from advisor.report.charts import save
 
         save(made, rows, charts)
-    write_text(text, output)
+    write_text(text, output, exactly=kind is ReportFormat.HTML)
     if before is not None:
         end(before, asked.at_any_time)
     end(reading, asked)
-
-
-def _kind(output: Path | None, asked: ReportFormat | None) -> ReportFormat:
-    """The format asked for, else by the file's ending; on standard output Markdown."""
-    if asked is not None:
-        return asked
-    if output is None or str(output) == "-":
-        return ReportFormat.MD
-    kind = _ENDINGS.get(output.suffix.lower())
-    if kind is None:
-        raise InputError(f"{output}: name it .md, .html or .json, or say --format.")
-    return kind

@@ -133,4 +133,5 @@ FORMAT = Format(
     lines=LINES,
     reader=AphroditeReader,
     splits="prefill, decode (queue only in the total)",
+    ends=("incomplete",),
 )

@@ -60,6 +60,8 @@ class Format:
         inside: the engines whose lines stand in its log; ``--engine`` reads them with it.
         splits: the phases that such a log times for each request, in words for people.
         documents: whole files that it writes; one is claimed by its first bytes instead.
+        ends: how requests end without times, of ``aborted``, ``failed`` and ``incomplete``, where such a log
+            surely says so: only there is a count of 0 a number.
     """
 
     engine: str
@@ -73,6 +75,7 @@ class Format:
     inside: tuple[str, ...] = ()
     splits: str = ""
     documents: tuple[Document, ...] = ()
+    ends: tuple[str, ...] = ()
 
 
 class At(NamedTuple):

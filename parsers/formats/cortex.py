@@ -106,4 +106,5 @@ FORMAT = Format(
     lines=LINES,
     reader=CortexReader,
     splits="prefill, decode",
+    ends=("incomplete",),
 )

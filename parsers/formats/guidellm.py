@@ -116,4 +116,5 @@ FORMAT = Format(
     reader=CsvReader,
     splits="time to first token as the client saw it (queue, prefill and network), decode",
     documents=(guidellm.DOCUMENT,),
+    ends=("failed", "incomplete"),
 )

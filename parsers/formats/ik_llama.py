@@ -50,4 +50,5 @@ FORMAT = Format(
     reader=ForkReader,
     inside=(_SERVER,),
     splits="prefill, decode",
+    ends=("aborted", "failed", "incomplete"),
 )

@@ -242,4 +242,5 @@ FORMAT = Format(
     lines=LINES,
     reader=KoboldReader,
     splits="prefill, decode",
+    ends=("failed", "incomplete"),
 )

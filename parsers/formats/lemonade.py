@@ -157,4 +157,5 @@ FORMAT = Format(
     lines=LINES,
     reader=LemonadeReader,
     splits="time to first token, decode of long answers; prefill where llama.cpp is known to serve",
+    ends=("incomplete",),
 )

@@ -237,4 +237,5 @@ FORMAT = Format(
         ),
     ),
     splits="time to first token of streams (queue, prefill and network in it), the rest",
+    ends=("failed", "incomplete"),
 )

@@ -164,4 +164,5 @@ FORMAT = Format(
     lines=LINES,
     reader=CliReader,
     splits="prefill, decode of the whole run",
+    ends=("incomplete",),
 )

@@ -271,4 +271,5 @@ FORMAT = Format(
     lines=LINES,
     reader=PythonReader,
     splits="prefill, decode",
+    ends=("aborted", "failed", "incomplete"),
 )

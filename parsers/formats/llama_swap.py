@@ -208,4 +208,5 @@ FORMAT = Format(
             rows=_rows,
         ),
     ),
+    ends=("failed",),
 )

@@ -86,4 +86,5 @@ FORMAT = Format(
     lines=LINES,
     reader=ThreadReader,
     splits="decode",
+    ends=("incomplete",),
 )

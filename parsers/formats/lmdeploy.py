@@ -168,4 +168,5 @@ FORMAT = Format(
     lines=LINES,
     reader=LmdeployReader,
     splits="none: a label for each window; totals of requests",
+    ends=("aborted", "failed", "incomplete"),
 )

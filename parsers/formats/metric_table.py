@@ -150,6 +150,7 @@ AIPERF = Format(
     reader=AiperfTable,
     splits=_SPLITS,
     documents=(aiperf.REQUESTS, aiperf.SUMMARY),
+    ends=("aborted", "failed"),
 )
 GENAI_PERF = Format(
     engine=aiperf.GENAI_PERF,
@@ -161,5 +162,6 @@ GENAI_PERF = Format(
     reader=GenaiPerfTable,
     splits=_SPLITS,
     documents=(aiperf.GENAI_PERF_SUMMARY,),
+    ends=("failed",),
 )
 FORMATS = (AIPERF, GENAI_PERF)

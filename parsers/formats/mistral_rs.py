@@ -235,4 +235,5 @@ FORMAT = Format(
             rows=_rows,
         ),
     ),
+    ends=("aborted", "failed"),
 )

@@ -105,4 +105,5 @@ FORMAT = Format(
     lines=LINES,
     reader=MlcReader,
     splits="time to first token (queue in it), decode",
+    ends=("incomplete",),
 )

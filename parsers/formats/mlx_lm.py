@@ -243,4 +243,5 @@ FORMAT = Format(
     lines=LINES,
     reader=MlxReader,
     splits="prefill, decode; prefill alone for the server",
+    ends=("incomplete",),
 )

@@ -118,4 +118,5 @@ FORMAT = Format(
     lines=LINES,
     reader=DebugReader,
     splits="time to first token (queue in it), decode",
+    ends=("incomplete",),
 )

@@ -184,4 +184,5 @@ FORMAT = Format(
     lines=LINES,
     reader=VlmReader,
     splits="prefill, decode, time to first token",
+    ends=("aborted", "incomplete"),
 )

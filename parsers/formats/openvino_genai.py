@@ -202,4 +202,5 @@ FORMAT = Format(
     lines=LINES,
     reader=GenaiReader,
     splits="time to first token, decode; prefill in llm_bench",
+    ends=("incomplete",),
 )

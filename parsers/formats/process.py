@@ -62,6 +62,7 @@ class Process:
         missed: requests of which the log holds only a part, as far as their lines have shown.
         label: which container it is in.
         quotes: the texts that are being printed in the source.
+        at: the line that is being read.
     """
 
     def __init__(self, source: str, counts: Counts, out: list[Row], setups: Setups) -> None:
@@ -81,6 +82,7 @@ class Process:
         self.missed = 0
         self.label: bytes | None = None
         self.quotes = Quotes()
+        self.at: At | None = None
         self._out = out
         self._setups = setups
         self.setup = self._new_setup(1)

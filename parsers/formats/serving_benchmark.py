@@ -138,6 +138,7 @@ SGLANG = Format(
     reader=BlockReader,
     splits=_SPLITS,
     documents=(sglang_bench.DOCUMENT,),
+    ends=("failed",),
 )
 """Tried before vLLM's: it is awake only from a line on that vLLM's block has not."""
 
@@ -151,5 +152,6 @@ VLLM = Format(
     reader=BlockReader,
     splits=_SPLITS,
     documents=(vllm_bench.DOCUMENT,),
+    ends=("failed",),
 )
 FORMATS = (SGLANG, VLLM)

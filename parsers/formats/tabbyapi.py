@@ -280,4 +280,5 @@ FORMAT = Format(
     lines=LINES,
     reader=TabbyReader,
     splits="queue, prefill, decode",
+    ends=("incomplete",),
 )

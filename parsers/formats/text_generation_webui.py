@@ -188,4 +188,5 @@ FORMAT = Format(
     lines=LINES,
     reader=WebuiReader,
     splits="none: the whole request is one time",
+    ends=("failed",),
 )

@@ -133,4 +133,5 @@ FORMAT = Format(
     lines=LINES,
     reader=VllmRsReader,
     splits="time to first token (queue in it), decode",
+    ends=("incomplete",),
 )

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from advisor import cli
 from advisor.analysis import Options, analyze, judge
 from advisor.check import units
-from advisor.check.counted import _BY_LOG, _BY_SUMS
 from advisor.check.gate import check as hold
 from advisor.check.gate import outcomes
 from advisor.check.limits import KINDS, limits
@@ -307,7 +306,7 @@ def test_the_file_sets_limits_and_the_command_line_wins(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("max-ttft-p95 = 2", "[check] max-ttft-p95 = 2: say the unit"),
-        ('max-tftt-p95 = "2s"', "did you mean max-ttft-p95?"),
+        ('max-tftt-p95 = "2s"', "max-ttft-p95 is the nearest"),
         ('max-phase-share = "prefill=40%"', 'write { prefill = "40%" }'),
         ("max-phase-share = { prefill = 40 }", "max-phase-share.prefill = 40"),
         ("min-decode-tok-s = true", "min-decode-tok-s = True"),
@@ -359,10 +358,15 @@ def test_a_broken_limit_looks_broken(measured: float, limit: float, unit: Any) -
         assert value(one) != allowed(one).removeprefix("max ")
 
 
-def test_zero_is_known_only_where_the_log_would_say() -> None:
-    engines = {fmt.engine for fmt in BUILTIN}
-    named = set().union(*_BY_LOG.values(), *_BY_SUMS.values())
-    assert named <= engines
+def test_zero_is_known_only_where_the_log_would_say(tmp_path: Path) -> None:
+    assert {how for fmt in BUILTIN for how in fmt.ends} == {"aborted", "failed", "incomplete"}
+    block = (ROOT / "parsers/formats/samples/vllm-bench-block.log").read_text("utf-8")
+    clean = tmp_path / "bench.txt"
+    clean.write_text(re.sub(r"(Failed requests: +)\d+", r"\g<1>0", block), "utf-8")
+    assert run(clean, "--max-failed", "0").status == 0
+    silent = run(VLLM, "--max-incomplete", "0")
+    assert silent.status == 2
+    assert "CAN'T TELL" in silent.out
 
 
 # --- what CI systems are given

@@ -73,9 +73,9 @@ def test_a_wrong_file_is_one_sentence(tmp_path: Path, text: str, words: str) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('[rules]\ndisable = ["output-lon"]\n', "did you mean 'output-long'?"),
+        ('[rules]\ndisable = ["output-lon"]\n', "'output-long' is the nearest"),
         ('[rules]\nenable = "output-long"\n', "list of rule ids"),
-        ("[rules.output-lang]\ncap_tokens = 9\n", "'output-lang'; did you mean 'output-long'?"),
+        ("[rules.output-lang]\ncap_tokens = 9\n", "'output-lang'; 'output-long' is the nearest"),
         ("[rules]\noutput-long = 3\n", "table of thresholds"),
         ("[rules.output-long]\ncap = 9\n", "decode_share, long_tokens, cap_tokens"),
         ('[rules.output-long]\ncap_tokens = "many"\n', "cap_tokens = 'many'"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.pages import chromium
+from tests.required import skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    try:
+        from playwright import sync_api as playwright
+    except ImportError:
+        skip("playwright is not installed")
     with playwright.sync_playwright() as driver:
         try:
             started = driver.chromium.launch(**chromium())
         except playwright.Error as error:
-            pytest.skip(f"no Chromium starts here: {str(error).splitlines()[0]}")
+            skip(f"no Chromium starts here: {str(error).splitlines()[0]}")
         yield started
         started.close()
 

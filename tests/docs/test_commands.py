@@ -20,16 +20,8 @@ if TYPE_CHECKING:
 VERBS = cast("TyperGroup", typer.main.get_command(app))
 
 
-def is_there(command: Command) -> bool:
-    """False for `compare`, `anonymize` and `--baseline` as long as the command does not have them."""
-    verb, *rest = command.arguments
-    if "--baseline" in rest:
-        return any("--baseline" in param.opts for param in VERBS.commands["report"].params)
-    return verb in VERBS.commands or verb not in ("compare", "anonymize")
-
-
-COMMANDS = sorted({c for page in PAGES for c in commands_of(page) if is_there(c)}, key=str)
-EXAMPLES = [example for page in PAGES for example in examples_of(page) if is_there(example[0])]
+COMMANDS = sorted({c for page in PAGES for c in commands_of(page)}, key=str)
+EXAMPLES = [example for page in PAGES for example in examples_of(page)]
 
 _UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # all that a command line gets wrong
 _PLACEHOLDER = re.compile(r"[A-Z]{2,}|.*…")

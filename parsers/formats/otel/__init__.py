@@ -47,4 +47,5 @@ FORMAT = Format(
         ),
     ),
     splits="queue, prefill, decode for vLLM; else time to first chunk, the rest",
+    ends=("failed", "incomplete"),
 )

@@ -39,6 +39,7 @@ def _format(names: Names) -> Format:
         lines=tuple(line("sample", prefix, _SAMPLE % prefix) for prefix in prefixes),
         reader=partial(PrometheusReader, names=names),
         splits=f"sums: {', '.join(_timed(names))}",
+        ends=tuple(how for how in ("aborted", "failed") if getattr(names, how)),
     )
 
 

@@ -22,4 +22,5 @@ FORMAT = Format(
     lines=LINES,
     reader=SglangReader,
     splits="none: a label for each batch; queue, prefill, decode of logged requests",
+    ends=("aborted", "failed"),
 )

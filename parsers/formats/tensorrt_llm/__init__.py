@@ -36,4 +36,5 @@ FORMAT = Format(
         ),
     ),
     splits="steps by phase; queue, prefill, decode with return_perf_metrics",
+    ends=("incomplete",),
 )

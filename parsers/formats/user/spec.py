@@ -169,7 +169,7 @@ def _shape(error: Any) -> Problem:
 
 def _near(name: str, names: list[str]) -> str:
     near = get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    return f"{near[0]!r} is the nearest" if near else f"there are {', '.join(names)}"
 
 
 def _lines(spec: Spec) -> Iterator[Problem]:

@@ -29,4 +29,5 @@ FORMAT = Format(
     reader=VllmReader,
     documents=(DOCUMENT,),
     splits="none: a label for each window or step; queue, prefill, decode of answers with metrics",
+    ends=("failed",),
 )
