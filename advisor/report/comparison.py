@@ -12,7 +12,7 @@ from advisor.report.blocks import hanging, indented, put, standard_console, tabl
 from advisor.report.markdown import environment, tidy
 from advisor.report.tables import fact
 from rules.comparison.dimensions import span
-from rules.comparison.sentences import NAMES, joined, value
+from rules.comparison.sentences import NAMES, joined, per_minute, value
 from rules.words import count, duration, measure, plural
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def causes(c: Comparison) -> list[Row]:
     if split is None:
         return []
     parts = [p for p in split.parts if max(abs(p.low_ms), abs(p.high_ms)) >= _ROUNDING_MS]
-    rows = [(_CAUSES[p.cause], _signed(p.ms), _bounds(p)) for p in parts]
+    rows = [(_CAUSES[p.cause], _part(p), _bounds(p)) for p in parts]
     whole = split.after_mean_ms - split.before_mean_ms
     head = (f"mean {name}", "change", "between")
     return [head, *rows, ("together", _signed(whole), "")] if rows else []
@@ -154,10 +154,16 @@ def _signed(ms: float) -> str:
     return f"{duration(abs(ms))} {'less' if ms < 0 else 'more'}"
 
 
+def _part(part: PartModel) -> str:
+    sure = part.basis == "exact" or part.low_ms * part.high_ms > 0
+    return _signed(part.ms) if sure else "none that can be told"
+
+
 def _bounds(part: PartModel) -> str:
-    if _signed(part.low_ms) == _signed(part.high_ms):
-        return ""
-    return f"{_signed(part.low_ms)} to {_signed(part.high_ms)}"
+    if part.basis == "exact":
+        return "measured"
+    ends = [_signed(part.low_ms), _signed(part.high_ms)]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def others(c: Comparison) -> list[Row]:
@@ -177,7 +183,7 @@ def settings(c: Comparison) -> list[str]:
 
 
 def _work(w: WorkModel) -> Row:
-    name = w.name if w.how in ("count", "share") else f"{w.name}, {w.how}"
+    name = w.name if w.how in ("count", "share", "rate") else f"{w.name}, {w.how}"
     return name, _amount(w, w.before), _amount(w, w.after)
 
 
@@ -186,6 +192,8 @@ def _amount(w: WorkModel, amount: float | None) -> str:
         return "?"
     if w.unit == "share":
         return measure(amount, "share")
+    if w.how == "rate":
+        return per_minute(amount)
     return f"{amount:,.1f}" if w.how == "mean" else count(amount)
 
 

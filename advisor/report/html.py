@@ -24,7 +24,6 @@ from advisor.report.rows import Rows
 from rules.words import measure
 
 if TYPE_CHECKING:
-    from advisor.comparison import Comparison
     from advisor.model import FindingModel
     from advisor.report.charts import Chart, Missing
     from advisor.ticket import Report, SlowRequest
@@ -138,12 +137,11 @@ def _vega() -> str:
 
 def _comparison(report: Report) -> dict[str, object] | None:
     """What is said of before and after, where there is a before."""
-    compared: Comparison | None = getattr(report, "comparison", None)
-    if compared is None:
+    if report.comparison is None:
         return None
     from advisor.report.comparison import context
 
-    return context(compared)
+    return context(report.comparison)
 
 
 def _evidence(finding: FindingModel) -> list[tuple[str, str, str]]:
