@@ -45,8 +45,8 @@ class Compared(Section):
 class EffectModel(Section):
     """A change with its interval: a ratio, after over before, or a difference in ms.
 
-    ``told`` is false where the interval holds no change, or the change is below two percent. ``visible``: the
-    smallest change that would have been told, as a share of before; null where there was nothing before.
+    ``told`` is false where the interval holds no change, or the change is below two percent. ``visible``: a
+    change that is told four times out of five, as a share of before; null where there was nothing before.
     """
 
     value: float
@@ -94,10 +94,11 @@ class QuantityModel(Section):
         shown: which of their numbers the words are about.
         median_ratio, geometric_mean_ratio, mean_difference_ms: the change as it was; null for speeds. The
             second only where so few requests bound no median.
-        like_ratio: the change at like work.
+        like_ratio: the change at like work; of waits without ``left_out``.
         not_compared: why there is no verdict; ``not_alike``: why there is no ``like_ratio``.
         matched_share: samples that have their like on the other side.
         not_matched_on: what should be alike and is not told on both sides.
+        left_out: what a wait holds besides work: waiting for a slot, loading.
         strata: what was compared with what, most samples first.
     """
 
@@ -117,6 +118,7 @@ class QuantityModel(Section):
     not_alike: str | None
     matched_share: float | None
     not_matched_on: list[str]
+    left_out: list[str]
     strata: list[StratumModel]
 
 
@@ -124,7 +126,8 @@ class PartModel(Section):
     """What one cause did to a mean, ms, between ``low_ms`` and ``high_ms``.
 
     ``basis`` is ``exact`` (measured on both sides), ``matched`` (by the ratio at like work) or ``bounds``
-    (between the least and the most that its tokens explain; ``ms`` is the middle).
+    (between the least and the most that its tokens and chance explain; ``ms`` is the middle). Where
+    ``low_ms`` and ``high_ms`` have different signs, the part can't be told from none.
     """
 
     cause: Cause
@@ -143,7 +146,11 @@ class SplitModel(Section):
 
 
 class WorkModel(Section):
-    """Something about the requests: ``how`` is ``median``, ``mean``, ``share``, ``count`` or ``most``."""
+    """Something about the requests.
+
+    ``how`` is ``median``, ``mean``, ``share``, ``count``, ``most`` or ``rate`` (over the time that the log
+    spans, idle time included).
+    """
 
     name: str
     unit: str
@@ -188,9 +195,15 @@ class Comparison(Section):
     )
 
 
-def compare(before: Measures, after: Measures) -> Comparison:
-    """Compare two sides, as `advisor.analysis.measure` makes them."""
-    found = comparison.compare(before, after)
+def compare(before: Measures, after: Measures, *, filtered: bool = False) -> Comparison:
+    """Compare two sides, as `advisor.analysis.measure` makes them.
+
+    Args:
+        before: the measures of one.
+        after: the measures of the other.
+        filtered: whether filters left rows out of them.
+    """
+    found = comparison.compare(before, after, filtered=filtered)
     return Comparison(
         verdict=_verdict(found),
         headline=headline(found),
@@ -210,6 +223,8 @@ def compare(before: Measures, after: Measures) -> Comparison:
 
 
 def _verdict(found: comparison.Compared) -> Verdict:
+    if found.unseen is not None:
+        return "not-comparable"
     waits = [q.sign for q in found.quantities if q.name in comparison.WAITS and q.sign is not None]
     speeds = [q.sign for q in found.quantities if q.name in comparison.SPEEDS and q.sign is not None]
     signs = set(waits or speeds)
@@ -254,6 +269,7 @@ def _quantity(q: comparison.Quantity) -> QuantityModel:
         not_alike=q.alike_unknown,
         matched_share=rounded(q.matched),
         not_matched_on=list(q.ignored),
+        left_out=list(q.without),
         strata=[
             StratumModel(
                 sizes=s.sizes,

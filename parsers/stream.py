@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from parsers.blocks import Blocks, width
 from parsers.carriers import Carried, may_be_json_record, unwrap
@@ -23,7 +23,8 @@ from parsers.setup import Setups
 from parsers.torn import may_go_on
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import re
+    from collections.abc import Callable, Sequence
 
     from parsers.blocks import Block
     from parsers.formats.base import Format, Reader
@@ -33,6 +34,22 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = tuple[int, int, int]
 """A line's number, its offset in the source, and where it starts in its block."""
+
+Watch: TypeAlias = "Callable[[int, bytes, list[Taken] | None], None]"
+"""Sees every line with its number and its break, and what was read of it: nothing, if that is empty; ``None``
+where no pattern was tried."""
+
+
+class Taken(NamedTuple):
+    """What a line was read by.
+
+    Attributes:
+        trial: the line of a format, and who took it.
+        match: its match; of what was unwrapped, so it may hold less than the line.
+    """
+
+    trial: Trial
+    match: re.Match[bytes]
 
 
 class UnknownEngineError(ValueError):
@@ -80,6 +97,7 @@ class Stream:
         year: the year of clocks that print none (vLLM); default that of ``latest``.
         latest: when the source was last written; default now. A clock without a year does not begin after it.
         formats: the formats to look for, in the order they are tried.
+        watch: is shown every line once it is read.
 
     Attributes:
         bytes: bytes fed so far.
@@ -96,6 +114,7 @@ class Stream:
         year: int | None = None,
         latest: datetime | None = None,
         formats: Sequence[Format] = FORMATS,
+        watch: Watch | None = None,
     ) -> None:
         self.source = source
         self.bytes = 0
@@ -110,6 +129,8 @@ class Stream:
         self._readers: dict[tuple[bytes | None, Format], Reader] = {}
         self._quotes = Quotes()
         self._search = Search(_formats_of(engine, formats), awake=engine is not None)
+        self._watch = watch
+        self._taken: dict[int, list[Taken]] = {}
 
     @property
     def lines(self) -> int:
@@ -187,7 +208,20 @@ class Stream:
                 encoding = block.encoding
                 offset += width(text[line_start:start], encoding) if encoding else start - line_start
             line_start = start
+            if self._watch:
+                self._taken.setdefault(number, [])
             self._line(raw, found, clean, (number, offset, start))
+        if self._watch:
+            self._show(block, self._watch)
+
+    def _show(self, block: Block, watch: Watch) -> None:
+        """Show the lines of a block to who watches, with what was read of them."""
+        *lines, rest = block.text.split(b"\n")
+        for number, line in enumerate(lines, block.number):
+            watch(number, line + b"\n", self._taken.get(number))
+        if rest:
+            watch(block.number + len(lines), rest, self._taken.get(block.number + len(lines)))
+        self._taken.clear()
 
     def _line(self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, place: Place) -> None:
         """Hand a line to the first reader one of whose patterns it matches: bare, unwrapped or unindented."""
@@ -236,17 +270,23 @@ class Stream:
                         self._reader(label, trial.format, offset), trial.name
                     )
                 if self._no_newline and may_go_on(trial.match, body):
-                    self.matched[trial.engine] += 1
+                    self._count(trial, match, place)
                     return True
+                self._processes[label].at = at
                 try:
                     mine = take(match, at) is not False
                 except (ValueError, ArithmeticError):
                     self._processes[label].counts.impossible_values += 1
                     mine = True
                 if mine:
-                    self.matched[trial.engine] += 1
+                    self._count(trial, match, place)
                     return True
         return False
+
+    def _count(self, trial: Trial, match: re.Match[bytes], place: Place) -> None:
+        self.matched[trial.engine] += 1
+        if self._watch:
+            self._taken.setdefault(place[0], []).append(Taken(trial, match))
 
     def _reader(self, label: bytes | None, fmt: Format, offset: int) -> Reader:
         if reader := self._readers.get((label, fmt)):

@@ -16,13 +16,11 @@ from parsers.carriers import unwrap
 from parsers.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from parsers.blocks import Block
     from parsers.formats.base import Format
-    from parsers.search import Trial
-    from parsers.stream import Place
+    from parsers.stream import Taken
 
 _FIELDS = {
     *("ms", "us", "ns", "sec", "secs", "tok", "toks", "token", "tokens", "tps", "per", "second", "seconds"),
@@ -196,29 +194,14 @@ class DebugStream(Stream):
     def __init__(
         self, source: str, *, engine: str | None, latest: datetime, formats: Sequence[Format], shapes: Shapes
     ) -> None:
-        super().__init__(source, engine=engine, latest=latest, formats=formats)
+        super().__init__(source, engine=engine, latest=latest, formats=formats, watch=self._seen)
         self._shapes = shapes
-        self._read: set[int] = set()
-        self._tried: set[int] = set()
 
-    def _line(self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, place: Place) -> None:
-        before, number = self.matched.total(), place[0]
-        super()._line(raw, found, clean, place)
-        (self._read if self.matched.total() > before else self._tried).add(number)
-
-    def _read_block(self, block: Block) -> None:
-        super()._read_block(block)
-        for number, line in _numbered(block.text, block.number):
-            if number not in self._read and (number in self._tried or _is_telling(line[:_READ])):
-                self._shapes.add(line, self.source, number)
-        self._read.clear()
-        self._tried.clear()
+    def _seen(self, number: int, line: bytes, taken: list[Taken] | None) -> None:
+        line = line.removesuffix(b"\n")
+        if not taken and (taken is not None or _is_telling(line[:_READ])):
+            self._shapes.add(line, self.source, number)
 
 
 def _is_telling(line: bytes) -> bool:
     return _DIGIT.search(line) is not None and _TELLING.search(line) is not None
-
-
-def _numbered(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-    lines = block.split(b"\n")
-    return enumerate(lines if lines[-1] else lines[:-1], first)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _CHUNK = re.compile(r"[\w@.-]*\w")
 _IPV4 = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 _VERSION = re.compile(r"(.*?)(@\d[\d.]*)?")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PLAIN = re.compile(
     r"[\d.:+TZ-]*|\d\d[AP]M|[A-Z][a-z]{2}|std(?:out|err)|F|P|pod|pid|ip|DEBUG|INFO|WARN|ERROR|MESSAGE"
     r"|APIServer|ApiServer|EngineCore\w*|Worker_\w*|DPCoordinator|GRPC|DBG|time|level|msg|id|line"
@@ -34,7 +34,7 @@ class Heads:
 
     def parted(self, line: str) -> tuple[str, str]:
         """The masked head of a line, and the rest of the line; no head where nothing carries it."""
-        plain = _ANSI.sub("", line)
+        plain = ANSI.sub("", line)
         body = unwrap(plain.encode("utf-8", "replace")).body.decode("utf-8", "replace")
         if not body or not plain.endswith(body):
             return "", line

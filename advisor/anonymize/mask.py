@@ -1,27 +1,37 @@
-"""A line with everything taken out that no format reads by.
+"""A text with everything taken out that no format reads by.
 
-What stays: words of the formats, numbers, times, signs, the names that rows carry (as they are redacted) and
-ids of requests. Every other word is ``x``. Words with digits, keys and texts in quotes are numbered instead
-(``x7``), so that those which differ still do. A text in quotes is kept word by word only if most of it is
-known: an engine's message is, a prompt is not.
+Of a line that a pattern matches, what stays outside of its groups is the pattern's own words; nothing stays
+after its end. Of what its groups took, words of the formats stay, numbers, times, signs, the names that rows
+carry (as they are redacted) and ids of requests. Every other word is ``x``. Words with digits, keys and texts
+in quotes are numbered instead (``x7``), so that those which differ still do. Sentences go as a whole, however
+common their words, and so does what stands under a key such as ``prompt``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import OrderedDict
+from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from advisor.anonymize.heads import Heads
-from advisor.anonymize.vocabulary import PIECE, PROSE, WORD
+from advisor.anonymize.heads import ANSI, Heads
+from advisor.anonymize.matched import Matched
+from advisor.anonymize.prose import SAID
+from advisor.anonymize.vocabulary import PIECE, WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Sequence
 
+    from advisor.anonymize.names import Names
+    from advisor.anonymize.prose import Prose
+    from parsers.stream import Taken
+
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)"
+_OPEN = r"\"(?:[^\"\\]|\\.)*\\?$"
 _TOKEN = re.compile(
-    r"(?P<quoted>\"(?:[^\"\\]|\\.)*\"|(?<!\w)'(?:[^'\\]|\\.)*'(?!\w))"
-    r"|(?P<open>\"(?:[^\"\\]|\\.)*\\?$)"
+    rf"(?P<quoted>{_QUOTED})|(?P<open>{_OPEN})"
     r"|(?P<label>\[[a-z]+-\d+\])"
     r"|(?P<time>\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?)(?!\w)"
     r"|(?P<uuid>[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})(?!\w)"
@@ -41,23 +51,17 @@ _TIME_WORDS = {
 }
 _INTS = re.compile(r"\[\s*-?\d+(?:\s*,\s*-?\d+){7,}\s*,?\s*\]?")
 """Eight numbers and more: the ids of a prompt's tokens."""
-_CARRIED = {"log", "MESSAGE", "message", "msg", "content"}
-"""Keys under which carriers keep a whole line."""
 _LABELS = {"CONTAINER_NAME", "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT"}
+_NAMED = re.compile(r"(\w+)\s*[=:]\s*[bru]?$")
+"""What stands before a text in quotes and names it, without quotes of its own."""
 _ENDED = re.compile(r"(?<!\\)(?:\\\\)*[\"']$")
-_KNOWN_SHARE = 0.6
 _RUN = re.compile(r"\b[xX](?: [xX]\b){2,}")
 _BESIDE = re.compile(r"(\b[xX]\d* )-?\d[\d.,-]*(?: \d[\d.,-]*)*")
 """Numbers after a word that nobody knows: a telephone's, a house's."""
+_PAIR = 2
 _SHORTEST_HEX = 8
-
-
-class _Masked(NamedTuple):
-    """A masked text, and how many of its words were known and were not."""
-
-    text: str
-    known: int
-    unknown: int
+_REMEMBERED = 100_000
+"""How many texts keep their numbers; one not met for so many others gets a new one."""
 
 
 class Masker:
@@ -65,9 +69,11 @@ class Masker:
 
     Args:
         words: what formats read by, in lower case.
+        prose: tells sentences from what engines print.
         names: what rows say, as the log spells it, and what it is called instead.
         ids: the ids of requests, which are kept.
         network: masks addresses and names of machines.
+        strict: nothing stays of what stands outside of a pattern's groups but the pattern's own words.
 
     Attributes:
         heads: masks what carriers put before a line.
@@ -76,88 +82,153 @@ class Masker:
     def __init__(
         self,
         words: Collection[str],
-        names: Mapping[str, str],
+        prose: Prose,
+        names: Names,
         ids: Collection[str],
         network: Callable[[str], str],
+        *,
+        strict: bool = True,
     ) -> None:
         self._words = words
+        self._prose = prose
         self._names = names
         self._ids = ids
         self._network = network
         self.heads = Heads(self._name)
-        self._read: Collection[str] = ()
-        self._numbers: dict[int, int] = {}
-        spelled = sorted(names, key=len, reverse=True)
-        self._named = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in spelled) or r"(?!)")
+        self._matched = Matched(self._captured, self.number, self._shown, strict=strict)
+        self._read: dict[str, Taken] = {}
+        self._numbers: OrderedDict[int, int] = OrderedDict()
+        self._given = 0
+        self._is_known = lru_cache(maxsize=50_000)(self._knows)
 
-    def text(self, text: str, read: Collection[str] = ()) -> str:
-        """The text without anything of its own.
+    def line(self, line: str, read: Sequence[Taken]) -> str:
+        """A line without anything of its own.
 
         Args:
-            text: a line, or a part of it.
-            read: what formats read of it; a text in quotes that holds one is an engine's.
+            line: as it stands in the log.
+            read: what was read of it.
         """
-        self._read = read
-        masked = self._mask(_INTS.sub("[0]", text)).text
-        return _BESIDE.sub(r"\g<1>0", _RUN.sub("x", masked))
+        plain = ANSI.sub("", line)
+        if len(read) == 1:
+            body = decoded(read[0].match.string)
+            head, found, rest = plain.rpartition(body)
+            if found and not rest and "{" not in head:
+                return self.heads.label(head) + self._matched.masked(read[0])
+        self._read = {self._shown(decoded(taken.match.string)): taken for taken in read}
+        head, body = self.heads.parted(plain)
+        return head + "\r".join(self._said(part) for part in body.split("\r"))
+
+    def text(self, text: str, key: str = "") -> str:
+        """A text without anything of its own, with its quotes where it has any; the key names it."""
+        self._read = {}
+        return self._captured(text, key)
 
     def key(self, key: str) -> str:
         """The key of an object, or a number for one that no format knows."""
         words = re.findall(r"\w+", key)
+        if self._is_sentence(key):
+            return f"x{self.number(key)}"
         return key if all(self._is_known(word) for word in words) else f"x{self.number(key)}"
 
     def number(self, text: str) -> int:
         """A number for a text, the same for the same; the text itself is not kept."""
-        return self._numbers.setdefault(hash(text), len(self._numbers) + 1)
+        key = hash(text)
+        if key in self._numbers:
+            self._numbers.move_to_end(key)
+            return self._numbers[key]
+        if len(self._numbers) >= _REMEMBERED:
+            self._numbers.popitem(last=False)
+        self._given += 1
+        self._numbers[key] = self._given
+        return self._given
 
-    def _mask(self, text: str, *, numbered: bool = False) -> _Masked:
-        text = self._network(self._named.sub(lambda m: self._names[m[0]], text))
+    def _shown(self, text: str) -> str:
+        """The text with what rows are called by, and no machine's name."""
+        return self._network(self._names.replaced(text))
+
+    def _captured(self, text: str, key: str = "") -> str:
+        """What a pattern's group took, or no pattern at all."""
+        masked = self._mask(self._shown(_INTS.sub("[0]", text)), key)
+        return _BESIDE.sub(r"\g<1>0", _RUN.sub("x", masked))
+
+    def _said(self, text: str) -> str:
+        """A part of a line, which may be what was read of it."""
+        taken = self._read.get(self._shown(text))
+        return self._matched.masked(taken) if taken else self._captured(text)
+
+    def _mask(self, text: str, key: str = "", *, numbered: bool = False) -> str:
         parts: list[str] = []
-        known = unknown = 0
-        key = ""
+        done = 0
+        for found in _IN_QUOTES.finditer(text):
+            between = text[done : found.start()]
+            parts.append(self._plain(between, numbered=numbered))
+            done = found.end()
+            said = found[0]
+            if text[done : done + 2].lstrip().startswith(":"):
+                key = said[1:-1]
+                parts.append(said[0] + self.key(key) + said[-1])
+                continue
+            if named := _NAMED.search(between):
+                key = named[1]
+            parts.append(self._quoted(said, key))
+        parts.append(self._plain(text[done:], numbered=numbered))
+        return "".join(parts)
+
+    def _plain(self, text: str, *, numbered: bool = False) -> str:
+        """What stands outside of quotes."""
+        text = self._prose.without(text)
+        parts: list[str] = []
         for token in _TOKEN.finditer(text):
             kind, said = token.lastgroup, token[0]
-            if kind in ("quoted", "open"):
-                if text[token.end() : token.end() + 2].lstrip().startswith(":"):
-                    key = said[1:-1]
-                    parts.append(said[0] + self.key(key) + said[-1])
-                    continue
-                masked = self._quoted(said, key)
-            elif kind == "chunk":
-                masked = self._chunk(said, numbered=numbered or text[token.end() : token.end() + 1] == "=")
-            elif kind == "uuid":
-                masked = _Masked(
-                    said if said in self._ids else f"00000000-0000-0000-0000-{self.number(said):012x}", 0, 0
-                )
-            else:
-                masked = _Masked(said, 0, 0)
-            parts.append(masked.text)
-            known, unknown = known + masked.known, unknown + masked.unknown
-        return _Masked("".join(parts), known, unknown)
+            if kind == "chunk":
+                said = self._chunk(said, numbered=numbered or text[token.end() : token.end() + 1] == "=")
+            elif kind == "uuid" and said not in self._ids:
+                said = f"00000000-0000-0000-0000-{self.number(said):012x}"
+            parts.append(said)
+        return "".join(parts)
 
-    def _quoted(self, quoted: str, key: str) -> _Masked:
+    def _quoted(self, quoted: str, key: str) -> str:
         """A text in quotes, with them; one without an end goes on to the end of the line."""
         mark = quoted[0]
-        ended = _ENDED.search(quoted[1:]) is not None
+        ended = len(quoted) > 1 and _ENDED.search(quoted[1:]) is not None
         said = quoted[1:-1] if ended else quoted[1:]
         end = mark if ended else ""
         if not said or said in self._ids:
-            return _Masked(quoted, 0, 0)
+            return quoted
         inner = _unescaped(said) if mark == '"' else None
-        plain = said if inner is None else inner
-        if key in _LABELS:
-            masked = _Masked(self.heads.label(plain), 1, 0)
-        else:
-            head, body = self.heads.parted(plain) if key in _CARRIED else ("", plain)
-            masked = self._mask(body, numbered=not any(c.isspace() for c in body))
-            was_read = key in _CARRIED and self._is_read(body)
-            if masked.unknown and not was_read and not _is_engines(body, masked):
-                masked = _Masked(f"x{self.number(said)}", 0, 1)
-            masked = masked._replace(text=head + masked.text)
-        return masked._replace(text=mark + (masked.text if inner is None else _escaped(masked.text)) + end)
+        masked = self._inside(said if inner is None else inner, key)
+        return mark + (masked if inner is None else _escaped(masked)) + end
 
-    def _is_read(self, text: str) -> bool:
-        return any(said in text or said.endswith(text.strip()) for said in self._read)
+    def _inside(self, text: str, key: str) -> str:
+        """A text that stands in quotes."""
+        if key in _LABELS:
+            return self.heads.label(text)
+        if self._read:
+            head, body = self.heads.parted(text)
+            line = body.rstrip("\r\n")
+            for start in (0, len(line) - len(line.lstrip(" \t"))):
+                if taken := self._read.get(line[start:]):
+                    return head + body[:start] + self._matched.masked(taken) + body[len(line) :]
+            if any(part in self._read for part in re.split(r"[\r\n]+", text)):
+                return "".join(
+                    self._matched.masked(self._read[part]) if part in self._read else self._emptied(part)
+                    for part in re.split(r"([\r\n]+)", text)
+                )
+        if key.lower() in SAID:
+            return f"x{self.number(text)}"
+        text = self._prose.without(text, _PAIR)
+        masked = self._mask(text, key, numbered=not any(c.isspace() for c in text))
+        return masked if any(self._is_known(word) for word in WORD.findall(text)) else self._unknown(text)
+
+    def _emptied(self, text: str) -> str:
+        return "" if text.strip() else text
+
+    def _unknown(self, text: str) -> str:
+        """A text of which no word is known: numbers and signs stay."""
+        return self._mask(text) if not re.search(r"[^\W\d]", text) else f"x{self.number(text)}"
+
+    def _is_sentence(self, text: str) -> bool:
+        return any(c.isspace() for c in text) and self._prose.is_in(text)
 
     def _name(self, name: str) -> str:
         """The name of a container or a machine: its words without digits, if they are known, and numbers."""
@@ -168,23 +239,16 @@ class Masker:
     def _is_plain(self, word: str) -> bool:
         return not any(c.isdigit() for c in word) and self._is_known(word)
 
-    def _chunk(self, chunk: str, *, numbered: bool) -> _Masked:
+    def _chunk(self, chunk: str, *, numbered: bool) -> str:
         """Words and numbers without a space between them."""
         if chunk in self._ids:
-            return _Masked(chunk, 1, 0)
-        parts: list[str] = []
-        known = unknown = 0
-        for part in _PART.finditer(chunk):
-            said = part[0]
-            if part.lastgroup != "word":
-                parts.append(said)
-            elif self._is_known(said):
-                known += said.lower() not in PROSE
-                parts.append(said)
-            else:
-                unknown += 1
-                parts.append(self._word(said, numbered=numbered))
-        return _Masked("".join(parts), known, unknown)
+            return chunk
+        return "".join(
+            part[0]
+            if part.lastgroup != "word" or self._is_known(part[0])
+            else self._word(part[0], numbered=numbered)
+            for part in _PART.finditer(chunk)
+        )
 
     def _word(self, word: str, *, numbered: bool) -> str:
         """A word that is not known; of an identifier, what is."""
@@ -197,7 +261,7 @@ class Masker:
             return f"x{self.number(word)}"
         return "X" if word[0].isupper() else "x"
 
-    def _is_known(self, word: str) -> bool:
+    def _knows(self, word: str) -> bool:
         """Whether formats read by a word, or by its parts; Python's coroutines have an ``a`` before it."""
         lower = word.lower()
         if lower in self._words or lower in _TIME_WORDS or lower.removeprefix("a") in self._words:
@@ -213,11 +277,12 @@ class Masker:
         return piece.isdigit() or piece.lower() in self._words
 
 
-def _is_engines(text: str, masked: _Masked) -> bool:
-    """Whether a text in quotes is an engine's: a name that is known in part, or mostly known words."""
-    if not any(c.isspace() for c in text):
-        return masked.known > 0
-    return masked.known >= _KNOWN_SHARE * (masked.known + masked.unknown)
+_IN_QUOTES = re.compile(rf"{_QUOTED}|{_OPEN}")
+
+
+def decoded(text: bytes) -> str:
+    """Bytes of a log as text."""
+    return text.decode("utf-8", "replace")
 
 
 def _is_machine(word: str, number: str) -> bool:

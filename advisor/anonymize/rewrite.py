@@ -14,7 +14,9 @@ import polars as pl
 from advisor.anonymize.documents import DocumentMasker
 from advisor.anonymize.lines import Rewriter
 from advisor.anonymize.mask import Masker
-from advisor.anonymize.vocabulary import WORD, vocabulary
+from advisor.anonymize.names import Names
+from advisor.anonymize.prose import Prose
+from advisor.anonymize.vocabulary import WORD, spellings, texts_of, words_of
 from advisor.filters import redacted
 from advisor.redact import Redactor
 from advisor.redact.order import number_secrets
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from parsers.formats.base import Format
     from parsers.setup import Setup
+    from parsers.stream import Watch
 
 _MOVED = ("source", "offset")
 """Columns that say where the file is, and where in it."""
@@ -81,13 +84,15 @@ class Parsed:
         return {name: getattr(self.tables, name) for name in TABLES}
 
 
-def parse(path: Path, asked: Asked, log: Stream | None = None) -> Parsed:
-    """Read a file, with a stream of one's own where one is given.
+def parse(path: Path, asked: Asked, watch: Watch | None = None) -> Parsed:
+    """Read a file; who watches is shown every line of it.
 
     Raises:
         InputError: it can't be read.
     """
-    stream = log or Stream(asked.name, engine=asked.engine, latest=asked.latest, formats=asked.formats)
+    stream = Stream(
+        asked.name, engine=asked.engine, latest=asked.latest, formats=asked.formats, watch=watch
+    )
     source = SourceReader(stream, engine=asked.engine, formats=asked.formats)
     parsed = Parsed()
     for block in blocks(Input(str(path))):
@@ -108,7 +113,7 @@ def redacted_rows(parsed: Parsed) -> Rows:
 
 
 def rewrite(path: Path, out: BinaryIO, asked: Asked, parsed: Parsed) -> str | None:
-    """Write the log anew, and read that.
+    """Write the log anew, and read that; with more of its lines, where the least says something else.
 
     Args:
         path: the log.
@@ -119,22 +124,32 @@ def rewrite(path: Path, out: BinaryIO, asked: Asked, parsed: Parsed) -> str | No
     Returns:
         Where the new log's rows are others than the old one's, in words; ``None`` where they are the same.
     """
-    frames, setups = redacted_rows(parsed)
-    masker = _masker(asked, parsed, frames, setups)
+    rows = redacted_rows(parsed)
+    where = None
+    for strict in (True,) if parsed.is_document else (True, False):
+        out.seek(0)
+        out.truncate()
+        _write(path, out, asked, parsed, _masker(asked, parsed, *rows, strict=strict))
+        new = parse(Path(out.name), asked)
+        where = "where it breaks" if new.problem != parsed.problem else _difference(rows, redacted_rows(new))
+        if where is None:
+            break
+    return where
+
+
+def _write(path: Path, out: BinaryIO, asked: Asked, parsed: Parsed, masker: Masker) -> None:
     if parsed.is_document:
         document = DocumentMasker(masker)
         for line in _lines(path):
             out.write(document.line(line).encode("utf-8", "replace"))
     else:
-        parse(path, asked, Rewriter(asked, masker, out.write))
+        parse(path, asked, Rewriter(asked, masker, out.write).line)
     out.flush()
-    new = parse(Path(out.name), asked)
-    if new.problem != parsed.problem:
-        return "where it breaks"
-    return _difference((frames, setups), redacted_rows(new))
 
 
-def _masker(asked: Asked, parsed: Parsed, frames: dict[str, pl.DataFrame], setups: list[Setup]) -> Masker:
+def _masker(
+    asked: Asked, parsed: Parsed, frames: dict[str, pl.DataFrame], setups: list[Setup], *, strict: bool
+) -> Masker:
     """What masks the log's texts and keeps those of its rows."""
     names: dict[str, str] = {}
     ids: set[str] = set()
@@ -144,9 +159,11 @@ def _masker(asked: Asked, parsed: Parsed, frames: dict[str, pl.DataFrame], setup
             names |= {spell(raw): spell(kept) for spell in _SPELLINGS}
         if column == "request_id":
             ids |= {shown, shown.rpartition("-")[0]}  # engines number what a request asks for
-    shown_texts = (shown for column, _, shown in _pairs(parsed, frames, setups) if column != "request_id")
-    words = vocabulary(asked.formats) | {word.lower() for text in shown_texts for word in WORD.findall(text)}
-    return Masker(words, names, ids, Redactor().network)
+    shown_texts = [shown for column, _, shown in _pairs(parsed, frames, setups) if column != "request_id"]
+    texts = texts_of(asked.formats)
+    words = {*words_of(texts), *(word.lower() for text in shown_texts for word in WORD.findall(text))}
+    prose = Prose((*(spelled for text in texts for spelled in spellings(text)), *shown_texts))
+    return Masker(words, prose, Names(names), ids, Redactor().network, strict=strict)
 
 
 def _pairs(

@@ -28,35 +28,27 @@ _OPTIONAL = re.compile(r"\(\?:|\)\?|[ ]?\?|\[ ?_-?\]\??")
 _BEFORE = re.compile(r"\(\?:(\w+)\|(\w+)\)(\w+)")
 _AFTER = re.compile(r"(\w+)\(\?:(\w+)\|(\w+)\)")
 _DEEPEST = 5
-PROSE = {
-    *("a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been"),
-    *("but", "by", "can", "could", "did", "do", "does", "for", "from", "get", "go", "had", "has"),
-    *("have", "he", "her", "his", "how", "i", "if", "in", "is", "it", "its", "just", "may", "me"),
-    *("more", "most", "my", "new", "no", "of", "on", "one", "or", "our", "out", "she", "should"),
-    *("so", "some", "than", "that", "the", "their", "them", "then", "there", "these", "they"),
-    *("this", "to", "up", "us", "was", "we", "were", "what", "when", "which", "who", "whose"),
-    *("why", "will", "with", "would", "you", "your"),
-}
-"""Words of any sentence: that they are known says nothing of a text."""
+_OF_PYTHON = {"__doc__", "__module__", "__qualname__", "__annotations__"}
+"""What Python says of a class: no format reads by it."""
 
 
-def vocabulary(formats: Iterable[Format]) -> frozenset[str]:
-    """The words of the formats' lines and of the code that reads them, in lower case."""
-    lines = {text for fmt in formats for text in _of_lines(fmt)}
-    return frozenset(words_of(lines)) | _of_code()
+def texts_of(formats: Iterable[Format]) -> frozenset[str]:
+    """The texts and patterns of the formats' lines, and of the code that reads them."""
+    return frozenset(text for fmt in formats for text in _of_lines(fmt)) | _of_code()
 
 
 def words_of(texts: Iterable[str]) -> Iterator[str]:
     """The words of texts and patterns, in lower case, with what is optional in them and without."""
     for text in texts:
-        for spelled in _spellings(text):
+        for spelled in spellings(text):
             for word in WORD.findall(spelled):
                 if not word.isdigit():
                     yield word.lower()
                     yield from (piece.lower() for piece in PIECE.findall(word) if len(piece) > 1)
 
 
-def _spellings(pattern: str) -> Iterator[str]:
+def spellings(pattern: str) -> Iterator[str]:
+    """A text, or a pattern without its signs, with what is optional in it and without."""
     plain = _ESCAPE.sub(" ", pattern)
     yield plain
     if "(" in pattern or "?" in pattern:
@@ -77,7 +69,7 @@ def _of_lines(fmt: Format) -> Iterator[str]:
 @lru_cache(maxsize=1)
 def _of_code() -> frozenset[str]:
     modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "parsers"]
-    return frozenset(words_of({text for module in modules for text in _of_module(module)}))
+    return frozenset(text for module in modules for text in _of_module(module))
 
 
 def _of_module(module: ModuleType) -> Iterator[str]:
@@ -85,8 +77,9 @@ def _of_module(module: ModuleType) -> Iterator[str]:
         if name.startswith("__"):
             continue
         if isinstance(value, type) and value.__module__ == module.__name__:
-            for member in vars(value).values():
-                yield from _texts(member)
+            for called, member in vars(value).items():
+                if called not in _OF_PYTHON:
+                    yield from _texts(member)
         yield from _texts(value)
 
 

@@ -39,15 +39,17 @@ def compare(
     require([before])
     require([after])
     from advisor.analysis import measure
+    from advisor.apart import named_apart
     from advisor.comparison import compare as say
+    from advisor.filters import Filters
     from advisor.output import target
 
     output = target(output, [before, after])
     asked = options(selection, no_redact=no_redact)
-    readings = [read([side], inputs) for side in (before, after)]
-    said = say(*(measure(reading, asked, once=True) for reading in readings))
-    _write(said, kind, output)
-    for reading in readings:
+    then, now = (read([side], inputs) for side in (before, after))
+    sides = (measure(side, asked, once=True) for side in (named_apart(then, now, asked.words), now))
+    _write(say(*sides, filtered=asked.filters != Filters()), kind, output)
+    for reading in (then, now):
         end(reading, asked)
 
 

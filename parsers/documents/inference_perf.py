@@ -158,4 +158,5 @@ FORMAT = Format(
     reader=Reader,
     splits="time to first token as the client saw it (queue, prefill and network), decode",
     documents=(DOCUMENT,),
+    ends=("failed",),
 )

@@ -9,16 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from rules.comparison.both import Both
 from rules.comparison.changes import SetupChange, Work, settings, work
-from rules.comparison.coarse import has_steps, step_quantities, sum_quantities, sum_split
+from rules.comparison.coarse import (
+    OVERLAPPING,
+    apart,
+    has_steps,
+    step_quantities,
+    sum_quantities,
+    sum_split,
+)
 from rules.comparison.quantities import SPEEDS, WAITS, Quantity, Side, quantities
-from rules.comparison.samples import Both
 from rules.comparison.split import Split, split
 
 if TYPE_CHECKING:
     from rules.measures import Measures
 
 __all__ = ["SPEEDS", "WAITS", "Compared", "Quantity", "SetupChange", "Side", "Split", "Work", "compare"]
+
+_NOTHING = "nothing timed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,8 @@ class Compared:
         work: what the requests were like.
         settings: facts of the setup that differ.
         replaced: ``engine`` or ``model``, where both sides name other ones.
-        left_out: first requests of a process, which are no samples.
+        left_out: first requests of a process before and after, which are no samples.
+        unseen: why waits don't say how long clients waited.
     """
 
     grain: Literal["requests", "steps", "sums"] | None
@@ -44,7 +54,8 @@ class Compared:
     work: list[Work] = field(default_factory=list)
     settings: list[SetupChange] = field(default_factory=list)
     replaced: tuple[str, ...] = ()
-    left_out: int = 0
+    left_out: tuple[int, int] = (0, 0)
+    unseen: str | None = None
 
     def of(self, name: str) -> Quantity | None:
         """The quantity of that name; None where nothing tells it."""
@@ -58,9 +69,17 @@ class Compared:
         return found.before, found.after
 
 
-def compare(before: Measures, after: Measures) -> Compared:
-    """Compare two sides as finely as both logs allow."""
-    worked, changed = work(before, after), settings(before.setup, after.setup)
+def compare(before: Measures, after: Measures, *, filtered: bool = False) -> Compared:
+    """Compare two sides as finely as both logs allow.
+
+    Args:
+        before: the measures of one.
+        after: the measures of the other.
+        filtered: whether rows were left out of them.
+    """
+    sums = apart(before.sums, after.sums)
+    worked = work(before, after, sums or (before.sums, after.sums), filtered=filtered)
+    changed = settings(before.setup, after.setup)
     if before.generations.height and after.generations.height:
         both = Both(before, after)
         found = quantities(both)
@@ -75,22 +94,28 @@ def compare(before: Measures, after: Measures) -> Compared:
             changed,
             both.replaced,
             both.left_out,
+            both.unseen,
         )
     if has_steps(before) and has_steps(after):
         return Compared("steps", None, step_quantities(before, after), work=worked, settings=changed)
     if before.sums.rows.height and after.sums.rows.height:
-        found = sum_quantities(before, after)
-        return Compared("sums", None, found, total=sum_split(before, after), work=worked, settings=changed)
-    return Compared(None, _incomparable(before, after), work=worked, settings=changed)
+        if sums is None:
+            return Compared(None, OVERLAPPING, work=worked, settings=changed)
+        found = sum_quantities(*sums)
+        return Compared("sums", None, found, total=sum_split(*sums), work=worked, settings=changed)
+    return Compared(None, _incomparable(before, after, filtered=filtered), work=worked, settings=changed)
 
 
-def _incomparable(before: Measures, after: Measures) -> str:
+def _incomparable(before: Measures, after: Measures, *, filtered: bool) -> str:
     kinds = [_kind(m) for m in (before, after)]
+    if filtered:
+        kinds = ["nothing that passes the filters" if kind == _NOTHING else kind for kind in kinds]
     if kinds[0] != kinds[1]:
         return f"the log before holds {kinds[0]}, the log after {kinds[1]}"
     return {
         "a benchmark's tests": "these are a benchmark's tests, nobody waits for them: compare its tables",
-        "nothing timed": "neither side has anything timed",
+        _NOTHING: "neither side has anything timed",
+        "nothing that passes the filters": "nothing of either log passes the filters",
         "lines of batches": "both logs hold lines of batches, which time no request",
     }.get(kinds[0], f"both logs hold {kinds[0]}, which are averages over all requests and idle time")
 
@@ -109,4 +134,4 @@ def _kind(m: Measures) -> str:
     if m.intervals.height:
         windows = (m.intervals["kind"] == "window").any()
         return "windows" if windows else "lines of batches"
-    return "nothing timed"
+    return _NOTHING

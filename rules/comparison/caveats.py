@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rules.comparison.dimensions import span
+from rules.comparison.ended import ENDS
 from rules.comparison.quantities import SPEEDS
+from rules.comparison.queueing import may_be_queued
 from rules.comparison.strata import opposed
 from rules.deployments import deployments
 from rules.rule import Caveat
-from rules.words import percent
+from rules.words import count, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _PARTLY = 0.5
 _SMALL = 0.1
+_OTHER_ENDS = 0.05
+"""Of the requests."""
 
 
 def caveats(c: Compared, before: Measures, after: Measures) -> list[Caveat]:
@@ -53,13 +57,21 @@ def _caveats(c: Compared, before: Measures, after: Measures) -> Iterator[Caveat]
             )
     for q in c.quantities:
         yield from _of(q)
-    if c.left_out:
-        first = "The first request after each start is" if c.left_out > 2 else "Each side's first request is"
-        yield Caveat("warm-up", f"{first} left out: it warms the machine up.")
+    if any(c.left_out):
+        then, now = c.left_out
+        yield Caveat(
+            "warm-up",
+            f"The first request after a start is left out ({then} before, {now} after): it warms the machine "
+            "up.",
+        )
+    if ends := ", ".join(_other_ends(c)):
+        yield Caveat(
+            "other-ends",
+            f"Requests ended differently ({ends}). Those given up or failed are in no time here, and what "
+            "was cut or stopped is less work.",
+        )
     ttft = c.of("ttft")
-    sides = (before, after)
-    from_slot = all((m.generations["ttft_from"] == "slot").any() and not m.serial for m in sides)
-    if ttft is not None and ttft.sign is not None and from_slot:
+    if ttft is not None and ttft.sign is not None and any(map(may_be_queued, (before, after))):
         yield Caveat("queue-invisible", "Waiting before a slot takes a request is in neither log.")
     told = [effect for q in c.quantities for effect in q.effects if effect.sign and effect.none]
     if any(1 / (1 + _SMALL) < effect.value < 1 + _SMALL for effect in told):
@@ -68,6 +80,17 @@ def _caveats(c: Compared, before: Measures, after: Measures) -> Iterator[Caveat]
             "Differences below a tenth can be the day and not the change: heat and other work on the machine "
             "make two runs of one setup differ, and no interval here knows that. Run both once more.",
         )
+
+
+def _other_ends(c: Compared) -> Iterator[str]:
+    """In words, how many requests ended in a way that the sides differ in."""
+    requests = c.pair("requests", "count")
+    for name in ENDS:
+        ended = c.pair(name, "count")
+        if requests and ended and all(requests):
+            shares = [n / of for n, of in zip(ended, requests, strict=True)]
+            if abs(shares[1] - shares[0]) >= _OTHER_ENDS:
+                yield f"{name}: {count(ended[0])} before, {count(ended[1])} after"
 
 
 def _of(q: Quantity) -> Iterator[Caveat]:

@@ -6,15 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from rules.attribution import busy_samples
+from rules.comparison.ended import UNFINISHED, ends
 from rules.sessions import EVALUATED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
 
     from parsers.setup import Setup
     from rules.measures import Measures
+    from rules.sums import Sums
 
 Fact: TypeAlias = int | float | str | bool | None
+Key: TypeAlias = tuple[str, str, str]
+"""Name, unit and how."""
 
 _SAME_BYTES = 0.02
 """Logs round sizes to two digits after the point."""
@@ -36,6 +42,9 @@ _OF_MODEL = (
 )
 """Facts that come with another model."""
 
+_SEVERAL = 2
+"""Requests from which a rate is one."""
+
 _TOLD_WHEN_ON = ("speculative", "eager")
 """Logs state these only where they are used."""
 
@@ -46,8 +55,8 @@ class Work:
 
     Attributes:
         name: what it is.
-        unit: ``requests``, ``tokens``, ``share`` or none.
-        how: ``median``, ``share``, ``count``, ``most`` or ``mean``.
+        unit: ``requests``, ``tokens``, ``share``, ``per minute`` or none.
+        how: ``median``, ``share``, ``count``, ``most``, ``mean`` or ``rate``.
     """
 
     name: str
@@ -66,19 +75,50 @@ class SetupChange:
     after: Fact
 
 
-def work(before: Measures, after: Measures) -> list[Work]:
-    """What the requests were like, as far as one side tells it."""
-    sides = [_work(m) for m in (before, after)]
+def work(before: Measures, after: Measures, sums: Sequence[Sums], *, filtered: bool) -> list[Work]:
+    """What the requests were like, as far as one side tells it.
+
+    Args:
+        before: one side.
+        after: the other.
+        sums: the sums of each.
+        filtered: whether rows are left out.
+    """
+    both = list(zip((before, after), sums, strict=True))
+    sides = [{**_work(m, summed), **_done(m)} for m, summed in both]
+    ended = [ends(m, filtered=filtered) for m, _ in both]
+    for name in ended[0]:
+        if any(side[name] for side in ended):
+            for told, side in zip(sides, ended, strict=True):
+                told[name, "requests", "count"] = side[name]
     keys = dict.fromkeys([*sides[0], *sides[1]])
     found = [Work(*key, sides[0].get(key), sides[1].get(key)) for key in keys]
     return [one for one in found if one.before is not None or one.after is not None]
 
 
-def _work(m: Measures) -> dict[tuple[str, str, str], float | None]:
-    rows, sums, busy = m.generations, m.sums, busy_samples(m.intervals)
+def _done(m: Measures) -> dict[Key, float | None]:
+    """What got done, from the first request's start to the last one's end."""
+    timed = m.overlap.requests.drop_nulls(["start_ms", "end_ms"])
+    begin, end = timed["start_ms"].min(), timed["end_ms"].max()
+    if timed.height < m.generations.height or not (isinstance(begin, float) and isinstance(end, float)):
+        return {}
+    minutes = (end - begin) / 60_000
+    if timed.height < _SEVERAL or minutes <= 0:
+        return {}
+    tokens = None if timed["output_tokens"].null_count() else float(timed["output_tokens"].sum())
+    return {
+        ("requests a minute", "per minute", "rate"): timed.height / minutes,
+        ("output tokens a minute", "per minute", "rate"): None if tokens is None else tokens / minutes,
+    }
+
+
+def _work(m: Measures, sums: Sums) -> dict[Key, float | None]:
+    rows, busy = m.generations.filter(~UNFINISHED), busy_samples(m.intervals)
     known = rows.select("prompt_tokens", "output_tokens", evaluated=EVALUATED)
-    told = {
-        ("requests", "requests", "count"): float(rows.height) if rows.height else sums.total("requests"),
+    told: dict[Key, float | None] = {
+        ("requests", "requests", "count"): float(m.generations.height)
+        if rows.height
+        else sums.total("requests"),
         ("prompt tokens", "tokens", "median"): _median(known["prompt_tokens"]),
         ("evaluated tokens", "tokens", "median"): _median(known["evaluated"]),
         ("output tokens", "tokens", "median"): _median(known["output_tokens"]),

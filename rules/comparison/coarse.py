@@ -10,10 +10,12 @@ from rules.comparison.dimensions import EVALUATED_TOKENS, LEVEL
 from rules.comparison.quantities import Quantity, Side, of_speed
 from rules.comparison.samples import Samples
 from rules.comparison.split import Phase, Split, exact
+from rules.snapshots import between, servers
+from rules.sums import Sums
 
 if TYPE_CHECKING:
     from rules.measures import Measures
-    from rules.sums import Sums
+    from rules.snapshots import Told
 
 NO_INTERVAL = "only sums are known, so whether this is chance can't be told"
 
@@ -54,11 +56,45 @@ def step_quantities(before: Measures, after: Measures) -> list[Quantity]:
     return [q for q in found if q.before.n or q.after.n]
 
 
-def sum_quantities(before: Measures, after: Measures) -> list[Quantity]:
+OVERLAPPING = (
+    "the sums of one side may hold those of the other, since both count from a server's start and nothing "
+    "says that it is another start: restart the server between the runs, or save one when each starts"
+)
+
+
+def apart(before: Sums, after: Sums) -> tuple[Sums, Sums] | None:
+    """The sums of both sides, no request in both.
+
+    A server's sums count from its start, so those after a change without a restart hold those before it: of
+    such a server, what was added is after.
+
+    Returns:
+        None where one side may hold the other, and nothing tells.
+    """
+    told, added = before.rows.to_dicts(), []
+    for later in after.rows.to_dicts():
+        chains = [chain for earlier in told if len(chain := _chain(earlier, later)) > 1]
+        if any(chain[0][0] is later or later["since"] is None for chain in chains):
+            return None
+        firsts = [chain[0][0] for chain in chains]
+        added.append(between(max(firsts, key=lambda row: row["requests"] or 0), later) if firsts else later)
+    return before, Sums(pl.DataFrame(added, schema=after.rows.schema)) if added else after
+
+
+def _chain(earlier: Told, later: Told) -> list[tuple[Told, Told]]:
+    """Both rows in their order if one may count what the other counted, else one of them alone."""
+    if any(row["kind"] != "since_start" for row in (earlier, later)):
+        return []
+    if (earlier["engine"], earlier["model"]) != (later["engine"], later["model"]):
+        return []
+    return next(servers([(earlier, earlier), (later, later)]))
+
+
+def sum_quantities(before: Sums, after: Sums) -> list[Quantity]:
     """Means on both sides, with no interval."""
     found = []
     for name, (ms, of) in _MEANS.items():
-        then, now = (Side(_count(m.sums, of), mean=m.sums.per(ms, of)) for m in (before, after))
+        then, now = (Side(_count(sums, of), mean=sums.per(ms, of)) for sums in (before, after))
         if then.mean is None and now.mean is None:
             continue
         only = "after" if then.mean is None else "before" if now.mean is None else None
@@ -67,14 +103,14 @@ def sum_quantities(before: Measures, after: Measures) -> list[Quantity]:
     return found
 
 
-def sum_split(before: Measures, after: Measures) -> Split | None:
+def sum_split(before: Sums, after: Sums) -> Split | None:
     """How the mean total changed, phase by phase."""
-    totals = [m.sums.per("total_ms", "requests") for m in (before, after)]
+    totals = [sums.per("total_ms", "requests") for sums in (before, after)]
     if totals[0] is None or totals[1] is None:
         return None
     parts = []
     for phase in _PHASES:
-        means = [m.sums.per(f"{phase}_ms", "requests") for m in (before, after)]
+        means = [sums.per(f"{phase}_ms", "requests") for sums in (before, after)]
         if means[0] is not None and means[1] is not None:
             parts.append(exact(phase, means[1] - means[0]))
     rest = totals[1] - totals[0] - sum(part.ms for part in parts)

@@ -38,14 +38,21 @@ LEAST = 5
 """Measurements a side from which an effect is told."""
 
 _ALPHA = (1 - TOGETHER) / EFFECTS
-_MOST_ALIKE, _MOST_OF_ALL = 0.95, 0.5
-"""Correlation of neighbours, and of a side's values how few may count: two, even if all move together."""
+_MOST_ALIKE, _MOST_QUEUED, _MOST_OF_ALL = 0.95, 0.99, 0.5
+"""Correlation of neighbours, the same in a queue, and of a side's values how few may count: two, even if all
+move together."""
+
+_SLOW = 2.0
+"""Times what an autoregression of a queue's neighbours explains: its far values hang together longer."""
 
 _WIDEST = float(np.log(1e4))
 """Of the logarithms of a ratio: an interval wider than that says nothing."""
 
 _BLOCKS_FROM = 100
 """Measurements from which the scatter of block means is known well enough to be used."""
+
+_SEEN = 1.9
+"""Times half an interval: a change that large is found in four of five repetitions, as measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +85,14 @@ class Effect:
 
     @property
     def visible(self) -> float | None:
-        """About the least change that would have been seen, as a share of before; None of nothing before."""
+        """A change, as a share of before, that is found four times out of five; None of nothing before."""
         if self.none:
-            return max(float(np.sqrt(self.high / self.low)) - 1, FLOOR)
+            return max(float(np.exp(_SEEN * np.log(self.high / self.low) / 2)) - 1, _SEEN * FLOOR)
         before = self.least / FLOOR
-        return max((self.high - self.low) / 2 / before, FLOOR) if before > 0 else None
+        return max(_SEEN * (self.high - self.low) / 2 / before, _SEEN * FLOOR) if before > 0 else None
 
 
-def ratio_of_medians(before: Array, after: Array) -> Effect | None:
+def ratio_of_medians(before: Array, after: Array, inflation: float = 1.0) -> Effect | None:
     """The ratio of two medians, with no assumption on how the values are spread.
 
     A median lies between two of its sorted values (the binomial interval of a quantile); the intervals of
@@ -94,6 +101,7 @@ def ratio_of_medians(before: Array, after: Array) -> Effect | None:
     Args:
         before: positive values, in the order of time.
         after: the same.
+        inflation: the least by which the variance of a mean is larger than for independent values.
 
     Returns:
         None where so few values bound no median at this confidence; see `ratio_of_geometric_means`.
@@ -101,16 +109,16 @@ def ratio_of_medians(before: Array, after: Array) -> Effect | None:
     if min(before.size, after.size) < LEAST:
         return None
     logs = np.log(before), np.log(after)
-    (then, lower, upper), (now, lower_now, upper_now) = _intervals(logs)
+    (then, lower, upper), (now, lower_now, upper_now) = _intervals(logs, inflation)
     value = now - then
     low = value - float(np.hypot(now - lower_now, upper - then))
     high = value + float(np.hypot(upper_now - now, then - lower))
     return ratio(value, low, high, before.size, after.size) if np.isfinite(high - low) else None
 
 
-def _intervals(logs: tuple[Array, Array]) -> list[tuple[float, float, float]]:
+def _intervals(logs: tuple[Array, Array], inflation: float) -> list[tuple[float, float, float]]:
     """Each side's median and its interval, infinite where so few values have none."""
-    inflation = dependence(*(np.sign(values - np.median(values)) for values in logs))
+    inflation = max(dependence(*(np.sign(values - np.median(values)) for values in logs)), inflation)
     reach = critical(left(sum(values.size for values in logs), inflation) - 2)
     found = []
     for values in logs:
@@ -123,17 +131,18 @@ def _intervals(logs: tuple[Array, Array]) -> list[tuple[float, float, float]]:
     return found
 
 
-def ratio_of_geometric_means(before: Array, after: Array) -> Effect | None:
+def ratio_of_geometric_means(before: Array, after: Array, inflation: float = 1.0) -> Effect | None:
     """The ratio of two geometric means, for few values: their logarithms scatter evenly enough for that.
 
     Args:
         before: positive values, in the order of time.
         after: the same.
+        inflation: the least by which the variance of a mean is larger than for independent values.
 
     Returns:
         None for fewer than `LEAST` on a side, or where they bound nothing.
     """
-    found = difference_of_means(np.log(before), np.log(after))
+    found = difference_of_means(np.log(before), np.log(after), inflation)
     return found and ratio(found.value, found.low, found.high, found.n_before, found.n_after)
 
 
@@ -145,19 +154,20 @@ def ratio(value: float, low: float, high: float, n_before: int, n_after: int) ->
     return Effect(told, least, most, 1.0, n_before, n_after, float(np.log1p(FLOOR)))
 
 
-def difference_of_means(before: Array, after: Array) -> Effect | None:
+def difference_of_means(before: Array, after: Array, inflation: float = 1.0) -> Effect | None:
     """The difference of two means, of times that may be zero: Welch 1947 with dependent values.
 
     Args:
         before: values in the order of time, ms.
         after: the same.
+        inflation: the least by which the variance of a mean is larger than for independent values.
 
     Returns:
         None for fewer than `LEAST` on a side.
     """
     if min(before.size, after.size) < LEAST:
         return None
-    inflation = dependence(before, after)
+    inflation = max(dependence(before, after), inflation)
     variance = np.array([values.var(ddof=1) * inflation / values.size for values in (before, after)])
     value, total = float(after.mean() - before.mean()), float(variance.sum())
     reach = 0.0
@@ -184,15 +194,27 @@ def dependence(*series: Array, fitted: int = 2) -> float:
     power = sum(float(values @ values) for values in centred)
     if power <= 0 or n < LEAST:
         return 1.0
-    r = sum(float(values[1:] @ values[:-1]) for values in centred) / power
-    r += fitted * (1 + max(r, 0.0)) / n + float(np.sqrt(max(1 - r * r, 0.0) / n))
-    r = min(max(r, 0.0), _MOST_ALIKE)
-    inflation = (1 + r) / (1 - r)
+    inflation = _of_neighbours(centred, power, fitted, _MOST_ALIKE)
     blocks = [_block_means(values) for values in centred if values.size >= _BLOCKS_FROM]
     if len(blocks) == len(centred):
         scatter = [length * float(means.var(ddof=1)) for means, length in blocks]
         inflation = max(inflation, float(np.mean(scatter)) / (power / n))
     return float(max(min(inflation, n / len(series) * _MOST_OF_ALL), 1.0))
+
+
+def _of_neighbours(centred: list[Array], power: float, fitted: int, most: float) -> float:
+    n = sum(values.size for values in centred)
+    r = sum(float(values[1:] @ values[:-1]) for values in centred) / power
+    r += fitted * (1 + max(r, 0.0)) / n + float(np.sqrt(max(1 - r * r, 0.0) / n))
+    r = min(max(r, 0.0), most)
+    return (1 + r) / (1 - r)
+
+
+def in_a_queue(*waits: Array) -> float:
+    """As `dependence`, of waits in a queue, which drains slowly: a busy hour of hundreds may be one event."""
+    centred = [values - values.mean() for values in waits]
+    power = sum(float(values @ values) for values in centred)
+    return _SLOW * _of_neighbours(centred, power, len(waits), _MOST_QUEUED) if power > 0 else 1.0
 
 
 def _block_means(values: Array) -> tuple[Array, int]:

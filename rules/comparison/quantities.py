@@ -11,12 +11,14 @@ import polars as pl
 from rules.comparison.dimensions import COMPANY, STALLED, span
 from rules.comparison.effect import LEAST, difference_of_means, ratio_of_geometric_means, ratio_of_medians
 from rules.comparison.matching import in_both, matched_ratio
+from rules.comparison.queueing import Entangled, entangled
 from rules.comparison.strata import Stratum, strata
 
 if TYPE_CHECKING:
+    from rules.comparison.both import Both
     from rules.comparison.dimensions import Dimension
     from rules.comparison.effect import Effect
-    from rules.comparison.samples import Both, Samples
+    from rules.comparison.samples import Samples
     from rules.savings import Array
 
 _GO_ALONG = ("engine", "model", STALLED.column)
@@ -45,6 +47,7 @@ class Quantity:
         unknown: why the waits are not compared.
         alike: the ratio at like work.
         alike_unknown: why there is none.
+        without: phases that are left out of it at like work: what they took is no work.
         strata: what was compared with what at like work, most samples first.
         matched: share of the samples that have their like on the other side.
         ignored: what should be alike and is not told on both sides.
@@ -59,6 +62,7 @@ class Quantity:
     unknown: str | None = None
     alike: Effect | None = None
     alike_unknown: str | None = None
+    without: tuple[str, ...] = ()
     strata: tuple[Stratum, ...] = ()
     matched: float | None = None
     ignored: tuple[str, ...] = ()
@@ -113,13 +117,19 @@ def _wait(both: Both, name: str, samples: Samples) -> Quantity:
     column = f"{name}_ms"
     before, after = _columns(both.warm, column)
     sides = _side(before), _side(after)
-    why = _too_few(before, after) or _other_clocks(both.warm, column)
+    why = _too_few(before, after) or _other_clocks(both.warm, column) or both.unseen
     if why:
         return Quantity(name, *sides, unknown=why, alike_unknown=why)
+    queue = entangled(both.warm, column)
+    if queue.why_not is not None:
+        told = Quantity(name, *sides, unknown=queue.why_not, without=both.waited)
+        return _with_alike(told, samples, both.inseparable)
     timed = before[before > 0], after[after > 0]
-    median = ratio_of_medians(*timed)
-    geometric = None if median else ratio_of_geometric_means(*timed)
-    return _with_alike(Quantity(name, *sides, median, geometric, difference_of_means(before, after)), samples)
+    median = ratio_of_medians(*timed, queue.inflation)
+    geometric = None if median else ratio_of_geometric_means(*timed, queue.inflation)
+    mean = difference_of_means(before, after, queue.inflation)
+    as_it_was = Quantity(name, *sides, median, geometric, mean, without=both.waited)
+    return _with_alike(as_it_was, samples, both.inseparable)
 
 
 def _other_clocks(rows: pl.DataFrame, column: str) -> str | None:
@@ -140,9 +150,10 @@ def _other_clocks(rows: pl.DataFrame, column: str) -> str | None:
 
 def _phase(both: Both, name: str) -> Quantity:
     """A phase that is mostly zero: the mean per request says what it costs."""
-    before, after = _columns(both.warm, f"{name}_ms")
-    why = _too_few(before, after)
-    mean = None if why else difference_of_means(before, after)
+    before, after = _columns(both.warm, column := f"{name}_ms")
+    queue = entangled(both.warm, column) if name == "queue" else Entangled()
+    why = _too_few(before, after) or queue.why_not
+    mean = None if why else difference_of_means(before, after, queue.inflation)
     return Quantity(name, _side(before), _side(after), mean=mean, unknown=why)
 
 
@@ -154,9 +165,13 @@ def of_speed(samples: Samples, name: str) -> Quantity:
     return _with_alike(Quantity(name, _side(before), _side(after)), samples)
 
 
-def _with_alike(q: Quantity, samples: Samples) -> Quantity:
+def _with_alike(q: Quantity, samples: Samples, why_not: str | None = None) -> Quantity:
+    if why_not is not None:
+        return replace(q, alike_unknown=why_not)
     if samples.missing is not None:
         return replace(q, alike_unknown=f"{samples.missing.name} are not told on both sides")
+    if samples.one_sided is not None:
+        return replace(q, alike_unknown=f"{samples.one_sided.name} are told on one side only")
     kept = in_both(samples.after, samples.strata)
     effect = matched_ratio(samples.log_value, samples.after, samples.strata, samples.sizes)
     return replace(
@@ -173,7 +188,7 @@ def _unmatched(samples: Samples) -> str:
     """Why nothing could be compared at like work."""
     before, after = samples.counts
     if min(before, after) < LEAST:
-        return f"too few samples are long enough: {before} before, {after} after"
+        return f"too few requests can show it: {before} before, {after} after"
     if separating := samples.separating():
         return _apart(samples, separating)
     kept = in_both(samples.after, samples.strata)

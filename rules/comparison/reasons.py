@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _WORTH_SAYING = 0.1
 """Of the whole change."""
 
-_OTHER_SHARE, _OTHER_SIZE = 0.05, 0.1
-"""From here on a cached share, or a median number of tokens, is another one."""
+_OTHER_SHARE, _OTHER_SIZE, _OTHER_LEVEL = 0.05, 0.1, 1.3
+"""From here on a cached share, a median number of tokens, or requests at once are others."""
 
 
 def reasons(c: Compared, q: Quantity, split: Split) -> list[str]:
@@ -24,8 +24,9 @@ def reasons(c: Compared, q: Quantity, split: Split) -> list[str]:
     if change * (q.sign or 0) <= 0:
         return []
     parts = [part for part in split.parts if _counts(part, change)]
-    said = [words for part in parts if (words := _part(c, part))]
-    told = [_opening(q, change, said)] if said else []
+    main = max(parts, key=lambda part: part.ms * (q.sign or 0), default=None)
+    said = [words for part in parts if (words := _part(c, part, split))]
+    told = [_opening(q, change, said)] if main and _part(c, main, split) else []
     return told + [words for phase in ("prefill", "decode") if (words := _untold(c, split, phase))]
 
 
@@ -41,38 +42,61 @@ def _opening(q: Quantity, change: float, said: list[str]) -> str:
 
 def _counts(part: Part, change: float) -> bool:
     """Whether a part is worth saying: a tenth of the change, and its direction is sure."""
-    return abs(part.ms) >= _WORTH_SAYING * abs(change) and part.low * part.high > 0
+    return abs(part.ms) >= _WORTH_SAYING * abs(change) and part.sure
 
 
-def _part(c: Compared, part: Part) -> str:
-    amount = f"{_amount(part)} {'less' if part.ms < 0 else 'more'}"
+def _part(c: Compared, part: Part, split: Split) -> str:
+    less = part.ms < 0
+    way = "less" if less else "more"
+    amount = f"{_amount(part)} {way}"
     match part.cause:
         case "queue":
             return f"{amount} waiting for a slot"
         case "load":
             return f"{amount} loading of models"
         case "prefill-work":
-            return f"{amount} because {_prompts(c, less=part.ms < 0)}"
+            return f"{amount} because {_prompts(c, less=less) or f'there is {way} to read'}"
         case "decode-work":
-            return f"{amount} because {_answers(c, less=part.ms < 0)}"
+            return f"{amount} because {_answers(c, less=less) or f'there is {way} to generate'}"
         case "prefill-speed" | "decode-speed":
             phase = part.cause.removesuffix("-speed")
-            quicker = "faster" if part.ms < 0 else "slower"
-            return f"{amount} because {phase} is {quicker}" if _told(c, phase) else ""
+            if _told(c, phase) == (-1 if less else 1):
+                return f"{amount} because {phase} is {'faster' if less else 'slower'}"
+            company = _company(c, less=less)
+            return f"{amount} {phase} at like tokens, while {company}" if company else ""
         case "other":
-            return f"{amount} in no phase that both logs tell"
+            return f"{amount} in no phase that both logs tell{_one_sided(split)}"
     return f"{amount} {part.cause}{_as_well(c, part)}"
 
 
+def _one_sided(split: Split) -> str:
+    """Which phases only one of the logs tells."""
+    names = {"queue": "waiting for a slot", "load": "loading the model"}
+    said = " and ".join(names.get(phase, phase) for phase in split.one_sided)
+    return f" (only one tells {said})" if said else ""
+
+
 def _as_well(c: Compared, part: Part) -> str:
-    """Of a phase that is not split into work and speed, how its work went the same way."""
-    words = (_prompts if part.cause == "prefill" else _answers)(c, less=part.ms < 0)
-    return "" if words.startswith("there is") else f", while {words}"
+    """Of a phase that is not split into work and speed, what else went the same way."""
+    less = part.ms < 0
+    work = (_prompts if part.cause == "prefill" else _answers)(c, less=less)
+    words = " and ".join(filter(None, (work, _company(c, less=less))))
+    return f", while {words}" if words else ""
 
 
-def _told(c: Compared, phase: str) -> bool:
+def _company(c: Compared, *, less: bool) -> str:
+    """That more or fewer requests ran at once, as far as it goes the way of the change."""
+    most, mean = c.pair("requests at once", "most"), c.pair("requests at once while generating", "mean")
+    if most is None or mean is None or most[0] == most[1]:
+        return ""
+    if (most[1] < most[0]) != less or max(mean) < _OTHER_LEVEL * min(mean):
+        return ""
+    return f"up to {count(most[1])} ran at once instead of {count(most[0])}"
+
+
+def _told(c: Compared, phase: str) -> int:
     q = c.of(phase)
-    return q is not None and bool(q.sign)
+    return 0 if q is None else q.sign or 0
 
 
 def _amount(part: Part) -> str:
@@ -94,7 +118,7 @@ def _prompts(c: Compared, *, less: bool) -> str:
     if lengths and _moved(lengths, less=less):
         word = "shorter" if less else "longer"
         why.append(f"prompts are {word} ({count(lengths[1])} tokens instead of {count(lengths[0])})")
-    return " and ".join(why) or f"there is {'less' if less else 'more'} to read"
+    return " and ".join(why)
 
 
 def _answers(c: Compared, *, less: bool) -> str:
@@ -102,7 +126,7 @@ def _answers(c: Compared, *, less: bool) -> str:
     if lengths and _moved(lengths, less=less):
         word = "shorter" if less else "longer"
         return f"answers are {word} ({count(lengths[1])} tokens instead of {count(lengths[0])})"
-    return f"there is {'less' if less else 'more'} to generate"
+    return ""
 
 
 def _moved(pair: tuple[float, float], *, less: bool) -> bool:
@@ -112,7 +136,7 @@ def _moved(pair: tuple[float, float], *, less: bool) -> bool:
 
 def _untold(c: Compared, split: Split, phase: str) -> str:
     """That the speed of a phase, which could matter here, is not known to have changed."""
-    speed = next((part for part in split.parts if part.cause == f"{phase}-speed"), None)
+    speed = next((part for part in split.parts if part.cause in (f"{phase}-speed", phase)), None)
     q = c.of(phase)
     if speed is None or q is None or q.sign:
         return ""

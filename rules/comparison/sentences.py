@@ -8,11 +8,11 @@ from rules.comparison.coarse import NO_INTERVAL
 from rules.comparison.effect import LEAST
 from rules.comparison.quantities import SPEEDS, WAITS
 from rules.comparison.reasons import reasons
-from rules.words import count, duration, percent, rate
+from rules.comparison.wording import changed, difference, instead, reach, seen
+from rules.words import count, duration, rate
 
 if TYPE_CHECKING:
     from rules.comparison import Compared
-    from rules.comparison.effect import Effect
     from rules.comparison.quantities import Quantity
 
 _DOES = {
@@ -38,7 +38,7 @@ _LIKE = {
     "prefill": _PROMPTS,
     "decode": {"contexts": "context tokens"},
 }
-_TWICE = 2.0
+_SMALL_RATE = 100.0
 
 
 def headline(c: Compared) -> str:
@@ -46,9 +46,15 @@ def headline(c: Compared) -> str:
     if c.incomparable is not None:
         return f"These logs can't be compared: {c.incomparable}."
     waits = [q for q in (c.of("ttft"), c.of("total")) if q is not None and q.sign is not None]
+    if c.unseen is not None and not waits:
+        speeds = [sentence(q) for q in c.quantities if q.sign]
+        return " ".join([f"How long clients wait can't be compared: {c.unseen}.", *_done(c), *speeds])
     if not waits:
         told = [q for q in c.quantities if q.sign is not None]
-        return " ".join(sentence(q) for q in told) or _summed(c) or _nothing(c)
+        if not told:
+            return _summed(c) or _nothing(c)
+        untold = [q for q in c.quantities if q.name in WAITS]
+        return " ".join([*_not_compared(untold), *(sentence(q) for q in told)])
     first = next((q for q in waits if q.sign), waits[0])
     other = next((q for q in waits if q is not first and q.sign), None)
     split = c.first_token if first.name == "ttft" else c.total
@@ -60,6 +66,25 @@ def headline(c: Compared) -> str:
     if not first.sign:
         said += [sentence(q) for q in c.quantities if q.name in SPEEDS and q.sign]
     return " ".join(filter(None, said))
+
+
+def _done(c: Compared) -> list[str]:
+    """What got done in the time that both logs span, as far as it is told."""
+    words = {
+        "requests": c.pair("requests a minute", "rate"),
+        "output tokens": c.pair("output tokens a minute", "rate"),
+    }
+    said = [
+        f"{per_minute(pair[1])} instead of {per_minute(pair[0])} {name} a minute"
+        for name, pair in words.items()
+        if pair is not None
+    ]
+    return [f"Look at what got done: {' and '.join(said)}."] if said else []
+
+
+def per_minute(value: float) -> str:
+    """``8.9``, ``1,420``."""
+    return f"{value:,.1f}" if value < _SMALL_RATE else count(value)
 
 
 def _summed(c: Compared) -> str:
@@ -78,10 +103,15 @@ def _nothing(c: Compared) -> str:
     if requests is not None and min(requests) < LEAST:
         before, after = (count(n) for n in requests)
         return f"These logs can't be compared: too few requests, {before} before and {after} after."
+    return " ".join(_not_compared(c.quantities))
+
+
+def _not_compared(untold: list[Quantity]) -> list[str]:
+    """Why these are not compared, each reason once."""
     names: dict[str, list[str]] = {}
-    for q in c.quantities:
+    for q in untold:
         names.setdefault(q.not_compared or "too little is logged", []).append(NAMES[q.name])
-    return " ".join(f"{joined(which)} can't be compared: {why}." for why, which in names.items())
+    return [f"{joined(which)} can't be compared: {why}." for why, which in names.items()]
 
 
 def joined(names: list[str]) -> str:
@@ -100,12 +130,16 @@ def sentence(q: Quantity) -> str:
 
 
 def _wait_alike(q: Quantity) -> str:
-    """Of a wait at like work; empty where that is not compared."""
+    """Of a wait without queue and load at like work; empty where that is not compared."""
     if q.alike is None:
         return ""
     if q.alike.sign:
-        return f"At {_alike(q)} it is {_change(q.alike)}."
-    return f"At {_alike(q)} no difference can be measured{_seen(q.alike)}."
+        return f"At {_alike(q)} it is {changed(q.alike)}{_without(q)}."
+    return f"At {_alike(q)} no difference can be measured{_without(q)}{seen(q.alike)}."
+
+
+def _without(q: Quantity) -> str:
+    return f", {' and '.join(q.without)} apart" if q.without else ""
 
 
 def _alike(q: Quantity) -> str:
@@ -122,26 +156,26 @@ def _wait(q: Quantity) -> str:
     before, after = q.before, q.after
     if q.contradictory:
         return (
-            f"{name} went both ways: {duration(after.median)} instead of {duration(before.median)} at the "
-            f"median, but {duration(after.mean)} instead of {duration(before.mean)} on average."
+            f"{name} went both ways: {instead(before.median, after.median)} at the median, but "
+            f"{instead(before.mean, after.mean)} on average."
         )
     if q.typical is not None and q.typical.sign:
         how = ":" if q.median else ", on the whole"
         return (
-            f"{does[0].upper()}{does[1:]} {duration(after.median)} instead of {duration(before.median)} at "
-            f"the median{how} {_change(q.typical)}."
+            f"{does[0].upper()}{does[1:]} {instead(before.median, after.median)} at the median{how} "
+            f"{changed(q.typical)}."
         )
     if q.mean is not None and q.mean.sign:
         return (
-            f"{does[0].upper()}{does[1:]} {duration(after.mean)} instead of {duration(before.mean)} on "
-            f"average: {_difference(q.mean)}."
+            f"{does[0].upper()}{does[1:]} {instead(before.mean, after.mean)} on average: "
+            f"{difference(q.mean)}."
         )
     if before.mean == after.mean == 0:
         return f"{name}: none on either side."
     then, now = (before.median, after.median) if q.typical else (before.mean, after.mean)
     how = "at the median" if q.typical else "on average"
     effect = q.typical or q.mean
-    seen = _seen(effect) if effect else ""
+    seen = seen(effect) if effect else ""
     if duration(then) == duration(now):
         return f"{name}: {duration(now)} on both sides {how}{seen}."
     return (
@@ -166,12 +200,14 @@ def _speed(q: Quantity) -> str:
     if alike is None:
         return _untold(q)
     if not alike.sign:
-        return f"{name}: no difference can be measured at {_alike(q)}{_seen(alike)}."
+        return f"{name}: no difference can be measured at {_alike(q)}{seen(alike)}."
     then, now = q.before.median, q.after.median
-    rates = f" ({_rate(now)} instead of {_rate(then)})" if then and now else ""
+    said = f"{name} is {'faster' if alike.sign < 0 else 'slower'} at {_alike(q)}: {changed(alike)}"
+    if not then or not now or (now - then) * alike.sign <= 0 or _per_unit(q, now) == _per_unit(q, then):
+        return f"{said}."
     return (
-        f"{name} is {'faster' if alike.sign < 0 else 'slower'} at {_alike(q)}: {_per_unit(q, now)}, "
-        f"{_change(alike)}; before it was {_per_unit(q, then)}{rates}."
+        f"{said}. {_per_unit(q, now)} instead of {_per_unit(q, then)} at the median "
+        f"({_rate(now)} instead of {_rate(then)})."
     )
 
 
@@ -193,52 +229,16 @@ def change(q: Quantity) -> str:
     if q.contradictory:
         return "both ways"
     if told is None:
-        return f"none measurable{_reach(q.effects[0])}"
-    return _change(told).replace(" as long", "") if told.none else _difference(told)
-
-
-def _change(effect: Effect) -> str:
-    """``43 % less (30 to 53 %)``, ``3.2 times as much (2.9 to 3.5)``."""
-    value, low, high = effect.value, effect.low, effect.high
-    if value >= _TWICE:
-        return f"{value:.1f} times as long ({low:.1f} to {high:.1f})"
-    if value > 1:
-        return f"{percent(value - 1)} longer ({_numbers(low - 1, high - 1)} %)"
-    return f"{percent(1 - value)} less ({_numbers(1 - high, 1 - low)} %)"
-
-
-def _numbers(low: float, high: float) -> str:
-    """Two shares as percents; digits after the point where they would look alike."""
-    digits = 0 if round(100 * low) != round(100 * high) else 1
-    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
-
-
-def _difference(effect: Effect) -> str:
-    """``1.3 s less (0.9 s to 1.7 s)``."""
-    low, high = sorted((abs(effect.low), abs(effect.high)))
-    word = "less" if effect.value < 0 else "more"
-    return f"{duration(abs(effect.value))} {word} ({duration(low)} to {duration(high)})"
-
-
-def _seen(effect: Effect) -> str:
-    """What would have been seen, as the end of a sentence."""
-    if effect.visible is None:
-        return ""
-    if effect.visible >= 1:
-        return "; even twice the time would not have been seen"
-    return f"; a change of {percent(effect.visible)} would have been seen"
-
-
-def _reach(effect: Effect) -> str:
-    if effect.visible is None or effect.visible >= 1:
-        return ""
-    return f" (under {percent(effect.visible)})"
+        return f"none measurable{reach(q.effects[0])}"
+    return changed(told).replace(" as long", "") if told.none else difference(told)
 
 
 def shown(q: Quantity) -> Literal["median", "mean"]:
     """Which of a side's numbers a table shows: of a wait that only its mean tells, that."""
     if q.name in SPEEDS:
         return "mean" if q.before.median is None and q.after.median is None else "median"
+    if not q.effects and q.name in WAITS and q.before.median is not None and q.after.median is not None:
+        return "median"
     by_mean = q.typical is None or (not q.typical.sign and q.mean is not None and q.mean.sign)
     return "mean" if by_mean else "median"
 

@@ -151,8 +151,8 @@ def logs(draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS, most: int = 6) -> 
     queues: list[list[list[str]]] = [[] for _ in range(draw(st.integers(1, 4)))]
     numbers = draw(st.lists(st.integers(0, 200), min_size=1, max_size=most, unique=True).map(sorted))
     slots = {number: draw(st.integers(0, len(queues) - 1)) for number in numbers}
+    drafted = draw(st.sampled_from((0, 0, 20)))
     for number, slot in slots.items():
-        drafted = draw(st.sampled_from((0, 0, 20)))
         truth = _Numbers(
             draw(_MS),
             draw(st.integers(1, 99_999)),

@@ -124,6 +124,20 @@ def test_an_access_line_may_come_before_the_timings_of_its_task() -> None:
     assert [row.finished_at is not None for row in requests(rows)] == [True, False]
 
 
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=4))
+def test_an_early_access_line_finds_its_task_through_the_lines_of_another_pod(others: list[int]) -> None:
+    own = (*LOAD, launch(0), gin("18:02:53", "12.5s"), *timings(0))
+    chatter = "slot update_slots: id  3 | task 7 | new prompt, n_ctx_slot = 4096"
+    both = []
+    for number, said in enumerate(own):
+        both += [f"ollama-c  | {chatter}"] * others[number % len(others)]
+        both += [f"{pod}  | {said}" for pod in ("ollama-a", "ollama-b")]
+    rows, _ = read(*both)
+    assert [(row.load_ms, row.total_ms, row.finished_at is not None) for row in requests(rows)] == [
+        (9000, 12500, True)
+    ] * 2
+
+
 def test_an_early_access_line_is_not_kept_for_a_task_that_began_after_it() -> None:
     rows, _ = read(*LOAD, gin("18:02:53", "12.5s", "/api/generate"), launch(0), *timings(0))
     [row] = requests(rows)
@@ -209,6 +223,61 @@ def test_answers_in_a_server_log_say_nothing_new() -> None:
     body = '{"model":"m","created_at":"2026-08-20T16:02:53Z","done":true,"total_duration":2000000000}'
     assert len(requests(read(body)[0])) == 1
     assert len(requests(read(*LOAD, launch(0), *timings(0), gin("18:02:53", "12.5s"), body)[0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "cached", "prefill", "impossible"),
+    [
+        (21, 16, 5, 0),
+        (21, 0, 21, 0),
+        (21, 21, 0, 0),
+        (21, None, None, 0),
+        (None, 16, None, 0),
+        (5, 6, None, 1),
+    ],
+)
+def test_what_was_cached_was_not_evaluated(
+    prompt: int | None, cached: int | None, prefill: int | None, impossible: int
+) -> None:
+    said = {"total_duration": 10**9, "prompt_eval_count": prompt, "prompt_eval_cached_count": cached}
+    rows, stream = read(json.dumps({name: value for name, value in said.items() if value is not None}))
+    [row] = requests(rows)
+    both = (None, None) if impossible else (prompt, cached)
+    assert (row.prompt_tokens, row.cached_tokens, row.prefill_tokens) == (*both, prefill)
+    assert stream.counts.impossible_values == impossible
+
+
+VERBOSE = (
+    "total duration:       1.6s",
+    "load duration:        109.478042ms",
+    "prompt eval count:    21 token(s)",
+    "prompt eval cached:   16 token(s)",
+    "prompt eval duration: 56.452ms",
+    "prompt eval rate:     88.57 tokens/s",
+    "eval count:           71 token(s)",
+    "eval duration:        1.4s",
+    "eval rate:            50.71 tokens/s",
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "lost"),
+    [
+        (3, "prompt eval cached:   15 token(s)", "prefill_ms"),
+        (5, "prompt eval rate:     371.99 tokens/s", "prefill_ms"),
+        (6, "eval count:           17 token(s)", "decode_ms"),
+    ],
+)
+def test_a_printed_rate_is_of_the_tokens_that_ran(place: int, said: str, lost: str) -> None:
+    rows, stream = read(*VERBOSE)
+    [row] = requests(rows)
+    assert (row.prompt_tokens, row.cached_tokens, row.prefill_tokens) == (21, 16, 5)
+    assert (row.prefill_ms, row.decode_ms, stream.counts.impossible_values) == (56.452, 1400.0, 0)
+    rows, stream = read(*VERBOSE[:place], said, *VERBOSE[place + 1 :])
+    [harmed] = requests(rows)
+    times = {name: getattr(harmed, name) for name in ("prefill_ms", "decode_ms")}
+    assert times == {"prefill_ms": 56.452, "decode_ms": 1400.0, lost: None}
+    assert stream.counts.impossible_values == 1
 
 
 def test_go_zero_time_is_no_time() -> None:

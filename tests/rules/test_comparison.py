@@ -18,7 +18,7 @@ from rules.comparison.effect import (
     ratio_of_medians,
 )
 from rules.comparison.matching import Size, matched_ratio
-from rules.comparison.samples import Both
+from rules.comparison.both import Both
 from rules.comparison.sentences import headline, sentence
 from rules.fits import MOST_SAMPLES
 from rules.measures import Measures
@@ -282,7 +282,7 @@ def test_the_first_request_of_a_process_is_no_sample() -> None:
 
     compared = compare(measures(rows, setup=facts), measures(cold, setup=facts))
 
-    assert compared.left_out == 2
+    assert compared.left_out == (1, 1)
     assert compared.first_token is not None
     assert compared.first_token.change_ms == 0
 
