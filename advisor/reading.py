@@ -163,10 +163,11 @@ def _latest(source: Input) -> datetime:
 
 def _summary(name: str, stream: Stream | DocumentReader) -> Source:
     counts = stream.counts
+    own = [s for s in reversed(stream.setups) if s.engine in (None, stream.engine)]
     return Source(
         path=name,
         engine=stream.engine,
-        engine_version=next((s.engine_version for s in reversed(stream.setups) if s.engine_version), None),
+        engine_version=next((s.engine_version for s in own if s.engine_version), None),
         bytes=stream.bytes,
         lines=stream.lines,
         requests=counts.requests,

@@ -5,8 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 _TELLING = ("prefill_tokens", "prefill_ms", "output_tokens", "decode_ms")
-_SAME = [pl.col(name).cast(pl.Float64).floor() for name in _TELLING]
-"""In whole milliseconds: logs round times that the same request in JSON has in full."""
+_SAME = tuple(
+    [(pl.col(name).cast(pl.Float64) + shift).floor().alias(f"{name}_{shift}") for name in _TELLING]
+    for shift in (0.0, 0.5)
+)
+"""In whole milliseconds, cut at two places: logs round to hundredths what the same request in JSON has in full,
+and two such times can lie on both sides of one cut."""
 
 _MOST, _VARIED, _FEWEST = 0.9, 0.5, 3
 """Two inputs tell the same if nearly all requests of one are in the other, and if they differ enough among
@@ -22,9 +26,13 @@ def told_once(requests: pl.DataFrame) -> pl.DataFrame:
 
 
 def _within(requests: pl.DataFrame) -> pl.DataFrame:
-    """Without later copies, in inputs where nearly every request stands twice, to the last digit."""
+    """Without later copies, in inputs where nearly every request stands twice under one name, to the digit.
+
+    Requests without a name are never copies of each other: an engine that rounds may print the same often.
+    """
     exact = ["source", "slot", "request_id", *_TELLING]
-    told = requests.with_columns(telling=_TELLS, copies=pl.len().over(exact), same=pl.struct(exact))
+    telling = _TELLS & pl.col("request_id").is_not_null()
+    told = requests.with_columns(telling=telling, copies=pl.len().over(exact), same=pl.struct(exact))
     copied = (
         told.filter("telling")
         .group_by("source")
@@ -41,12 +49,10 @@ def _across(requests: pl.DataFrame) -> pl.DataFrame:
     if requests["source"].n_unique() < 2:
         return requests
     told = requests.with_columns(telling=_TELLS, rows=pl.len().over("source"))
-    keeper = pl.col("source").sort_by("rows", descending=True, maintain_order=True).first().over(_SAME)
-    told = told.with_columns(
-        keeper=keeper,
-        twice=pl.col("telling") & (pl.col("source").n_unique().over(_SAME) > 1),
-        same=pl.struct(_SAME),
-    )
+    longest = pl.col("source").sort_by("rows", descending=True, maintain_order=True).first()
+    keepers = [pl.when(pl.col("source").n_unique().over(same) > 1).then(longest.over(same)) for same in _SAME]
+    told = told.with_columns(keeper=pl.coalesce(keepers), same=pl.struct(_SAME[0]))
+    told = told.with_columns(twice=pl.col("telling") & pl.col("keeper").is_not_null())
     alike = (
         told.filter("telling")
         .group_by("source")
@@ -59,5 +65,5 @@ def _across(requests: pl.DataFrame) -> pl.DataFrame:
         .implode()
     )
     pair = pl.col("source").is_in(alike) | pl.col("keeper").is_in(alike)
-    again = told["twice"] & (told["source"] != told["keeper"]) & told.select(pair).to_series()
-    return requests.filter(~again)
+    again = pl.col("twice") & (pl.col("source") != pl.col("keeper")) & pair
+    return requests.filter(~told.select(again.fill_null(value=False)).to_series())

@@ -30,6 +30,10 @@ MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 and Jira 32,767 in a description, but more in a comment or an attachment."""
 
 _BAR_WIDTH = 60
+_APART = "<!-- -->"
+_LINKING = re.compile(r"(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=@)(?=\w)|(?<=#)(?=\d)", re.IGNORECASE)
+"""Where text would become a link, a mention of somebody, or another issue's number."""
+
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&$]|^[-+=](?=\s|[-+=]*$)|(?<=^\d)[.)](?=\s))")
 
 
@@ -56,6 +60,7 @@ def environment() -> Environment:
     )
     made.filters["md"] = escape
     made.filters["code"] = code
+    made.filters["prose"] = prose
     return made
 
 
@@ -107,8 +112,15 @@ def _comparison(report: Report) -> dict[str, object] | None:
 
 
 def escape(text: object) -> str:
-    """Text that Markdown and HTML leave as it is."""
-    return _SPECIAL.sub(r"\\\1", str(text).replace("\n", " "))
+    """Text that Markdown, HTML and GitHub leave as it is: an empty comment keeps it from linking anything."""
+    plain = _SPECIAL.sub(r"\\\1", str(text).replace("\n", " "))
+    return _LINKING.sub(_APART, plain)
+
+
+def prose(text: object) -> str:
+    """Our own words: what stands between backticks is code, the rest text that stays text."""
+    parts = re.split(r"`([^`]+)`", str(text))
+    return "".join(code(part) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
 def code(text: object) -> str:

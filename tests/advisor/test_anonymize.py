@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ import pytest
 import zstandard
 
 from advisor.anonymize import anonymize
+from advisor.anonymize.mask import Masker
+from advisor.anonymize.names import Names
+from advisor.anonymize.prose import Prose
 from advisor.anonymize.rewrite import Asked, parse, redacted_rows, rewrite
 from advisor.errors import InputError, UnrecognisedError
 from advisor.sources.files import Input, blocks
@@ -130,8 +134,6 @@ def test_a_file_a_stream_and_what_is_compressed(tmp_path: Path) -> None:
 
 
 def test_no_file_is_written_unless_it_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from advisor.anonymize.mask import Masker
-
     monkeypatch.setattr(Masker, "text", lambda *_: "")
     with pytest.raises(InputError, match=r"it would not say the same \(the \w+ of line \d+, \w+\)"):
         anonymize(str(SAMPLES / "vllm.log"), tmp_path / "new.log")
@@ -155,3 +157,84 @@ def test_redaction_finds_nothing_more(tmp_path: Path) -> None:
     frames, _ = redacted_rows(parsed)
     texts = pl.col("request_id", "finish_reason")
     assert frames["requests"].select(texts).equals(parsed.frames["requests"].select(texts))
+
+
+COMMON = (
+    "The model wrote tokens per second and the user name is root, so please answer: what error did the server "
+    "return when the request ended with 4111222233334444"
+)
+DUMPS: dict[str, tuple[str, Callable[[str], str]]] = {
+    "a body's answer": (
+        "ollama-body",
+        lambda line: re.sub(r'\{(?=")', json.dumps({"content": COMMON})[:-1] + ",", line, count=1),
+    ),
+    "a body's prompts": (
+        "ollama-body",
+        lambda line: re.sub(r'\{(?=")', json.dumps({"prompt": [COMMON, "yes"]})[:-1] + ",", line, count=1),
+    ),
+    "after a line": ("llama-server-b9160", lambda line: f"{line} {COMMON}"),
+    "after a vLLM line": ("vllm-v0", lambda line: f"{line} {COMMON}"),
+    "a message": ("vllm-v1", lambda line: f'{line} prompt: "{COMMON}"'),
+    "the text of a request": ("sglang-0.5.23", lambda line: f"{line} obj=GenerateReqInput(text='{COMMON}')"),
+}
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+def test_common_words_are_private_too(tmp_path: Path, dump: str) -> None:
+    name, said = DUMPS[dump]
+    lines = (SAMPLES / f"{name}.log").read_text("utf-8").split("\n")
+    log = "\n".join(said(line) if line.rstrip()[-1:] not in {*"}],[{"} or "{" in line else line for line in lines)
+    (tmp_path / "said.log").write_text(log, "utf-8")
+    different, new = _rewritten(tmp_path / "said.log", tmp_path)
+    assert different is None
+    assert log.count(COMMON) > 1
+    left = ("wrote", "please", "the user", "root", "answer:", "what error", "when the", "1112222")
+    assert [word for word in left if word in new.lower()] == []
+
+
+def test_cells_of_csv(tmp_path: Path) -> None:
+    log = (SAMPLES / "guidellm-csv.log").read_text("utf-8").replace('""say ', '""Zanzibar the user ')
+    (tmp_path / "x.log").write_text(log, "utf-8")
+    different, new = _rewritten(tmp_path / "x.log", tmp_path)
+    assert different is None
+    assert "the user" not in new
+
+
+def test_many_private_ids_take_no_longer_each(tmp_path: Path) -> None:
+    names = Names({f"id-{n}@corp.example": f"[mail-{n}]" for n in range(20_000)})
+    text = " ".join(f"id-{n}@corp.example," for n in range(0, 20_000, 10))
+    began = time.perf_counter()
+    shown = names.replaced(text)
+    assert time.perf_counter() - began < 2
+    assert shown.startswith("[mail-0], [mail-10], ")
+    assert "corp" not in shown
+
+
+def test_digits_and_a_letter_end_soon() -> None:
+    masker = Masker((), Prose(()), Names({}), (), str)
+    assert masker.text("1" * 60 + "q") == "x1"
+
+
+def test_numbers_of_texts_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.anonymize.mask._REMEMBERED", 10)
+    masker = Masker((), Prose(()), Names({}), (), str)
+    assert [masker.number(str(n)) for n in range(30)] == list(range(1, 31))
+    assert masker.number("29") == 30
+    assert len(masker._numbers) == 10
+
+
+def test_lines_of_a_prompt_have_no_heads(tmp_path: Path) -> None:
+    log = (SAMPLES / "vllm.log").read_text("utf-8").splitlines()
+    said = ["4111111111111111  | yes", "Bob  | the user", "(Zed pid=4711) INFO no", "order-4711 555 the model"]
+    (tmp_path / "x.log").write_text("\n".join([*log, *said, *log]) + "\n", "utf-8")
+    different, new = _rewritten(tmp_path / "x.log", tmp_path)
+    assert different is None
+    assert new.splitlines()[len(log) : len(log) + 4] == [""] * 4
+
+
+def test_a_full_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=r"none: can't be written"):
+        anonymize(str(SAMPLES / "vllm.log"), tmp_path / "new.log")

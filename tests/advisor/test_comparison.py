@@ -14,12 +14,14 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner, Result
 
 from advisor.analysis import Options, measure
-from advisor.comparison import Comparison, QuantityModel, compare
+from advisor.comparison import compare
+from advisor.comparison_model import Comparison, QuantityModel
 from advisor.errors import InputError
 from advisor.reading import read
 from advisor.report.comparison import render, text
 from advisor.verbs.compare import compare as verb
 from rules.testing import measures
+from tests.advisor.helpers import at_rates, prefixed
 from tests.rules.helpers import LOGS
 from tests.rules.made_logs import Engine
 
@@ -210,8 +212,24 @@ def test_exit_status_is_that_of_the_worse_side(tmp_path: Path) -> None:
     assert ran(tmp_path / "other.log", AFTER).exit_code == 3
 
 
+def test_models_of_one_file_name_are_told_apart(tmp_path: Path) -> None:
+    logs = []
+    for folder, seed in (("llama-q8", 1), ("llama-q4", 2)):
+        asked = [at_rates(1_200 + seed * i, 1_800, 150, 40 * seed) for i in range(12)]
+        logs.append(tmp_path / f"{folder}.log")
+        logs[-1].write_text(prefixed(asked, model=f"/srv/secret-{folder}/model.gguf"))
+
+    data = json.loads(ran(*logs, "--format", "json").stdout)
+
+    told = [(s["before"], s["after"]) for s in data["settings"] if s["fact"] == "model"]
+    assert told == [("another model.gguf", "model.gguf")]
+    assert "another-model" in [caveat["id"] for caveat in data["caveats"]]
+    assert "secret" not in json.dumps([data["settings"], data["before"]["model"], data["after"]["model"]])
+
+
 def test_filters_apply_to_both_sides() -> None:
     done = ran(BEFORE, AFTER, "--model", "no-such-model", "--format", "json")
     data = json.loads(done.stdout)
     assert (data["before"]["requests"], data["after"]["requests"]) == (0, 0)
     assert data["verdict"] == "not-comparable"
+    assert "nothing of either log passes the filters" in data["headline"]

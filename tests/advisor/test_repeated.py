@@ -49,6 +49,22 @@ def test_a_log_that_was_pasted_twice(tmp_path: Path) -> None:
         assert twice["summary"][key] == alone["summary"][key]  # type: ignore[index]
 
 
+def test_requests_without_a_name_are_no_copies(tmp_path: Path) -> None:
+    """TabbyAPI prints rates with one decimal: under load, two requests often print the same line."""
+    rates = [(2000.0, 40.0), (1990.5, 39.8), (2010.2, 39.9)]
+    lines = [
+        f"INFO:     Metrics: 128 tokens generated in {512 / read + 128 / made + 0.02:.2f} seconds "
+        f"(Queue: 0.0 s, Process: 0 cached tokens and 512 new tokens at {read} T/s, "
+        f"Generate: {made} T/s, Context: 512 tokens)"
+        for read, made in rates * 30
+    ]
+    log = tmp_path / "tabby.log"
+    log.write_text("\n".join(lines) + "\n")
+    summary = page(log)["summary"]
+    assert isinstance(summary, dict)
+    assert summary["requests"] == 90
+
+
 def test_export_keeps_what_each_input_says(tmp_path: Path) -> None:
     shutil.copy(REAL / "server.log", tmp_path / "a.log")
     shutil.copy(REAL / "server.log", tmp_path / "b.log")

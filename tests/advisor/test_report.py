@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
+import cmarkgfm
 import pytest
 from markdown_it import MarkdownIt
 
@@ -121,6 +123,28 @@ def test_a_ticket_stays_below_the_limit_and_says_what_is_left_out() -> None:
     assert 5 < shown < 30
     assert len(page) <= MOST_CHARACTERS
     assert f"{30 - shown} more" in page
+
+
+@pytest.mark.parametrize(
+    "name", ["www.evil.zip", "https://evil.example/x", "x@octocat", "x#1", "![i](http://e)"]
+)
+def test_a_name_links_nothing_on_github(name: str) -> None:
+    log = prefixed([at_rates(900, 700, 100, 40)] * 6, model=name).encode()
+    page = phasewise("report", "-", "--no-redact", stdin=log).out
+    html = cmarkgfm.github_flavored_markdown_to_html(page)
+    assert "<a " not in html
+    assert "<img" not in html
+    shown = re.sub(r"<!--.*?-->", "", html)
+    assert name.rpartition("/")[2].rstrip(")") in shown
+    for mention in re.findall(r"[@#]\w+", re.sub(r"<!-- -->|<!-- raw HTML omitted -->", "|", html)):
+        assert mention in ("#x27",), mention
+
+
+def test_github_renders_all_of_it() -> None:
+    html = cmarkgfm.github_flavored_markdown_to_html(phasewise("report", RAG, cwd=SAMPLES).out)
+    assert html.count("<table>") == html.count("</table>") >= 4
+    assert html.count("<h2>") == len(ORDER)
+    assert "|---" not in html
 
 
 def test_command_line_keeps_secrets_out() -> None:
