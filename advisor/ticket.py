@@ -13,7 +13,7 @@ from pydantic import Field
 from advisor import __version__
 from advisor.analysis import Options, judge, measure
 from advisor.comparison import Comparison, compare
-from advisor.model import Analysis, Section
+from advisor.model import Analysis, Line, Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rules.measures import Measures
 
 SLOWEST = 10
+_INCIDENTS, _LINES = 12, 3
+_GRAVE = ("out_of_memory", "error", "context_exceeded", "prompt_truncated", "aborted")
+"""Kinds of events that a ticket tells, the gravest first."""
 
 
 class SlowRequest(Section):
@@ -46,6 +49,15 @@ class SlowRequest(Section):
     total_ms: float
 
 
+class Incident(Section):
+    """What went wrong, as the log says it: how often, and the first lines."""
+
+    kind: str
+    detail: str | None
+    times: int
+    lines: list[Line]
+
+
 class Reproduction(Section):
     """How to get the same report: the command, its version, and the time that the log spans (UTC)."""
 
@@ -58,13 +70,14 @@ class Reproduction(Section):
 
 
 class Report(Analysis):
-    """The analysis as a ticket needs it: the same keys, and three more.
+    """The analysis as a ticket needs it: the same keys, and four more.
 
     ``comparison`` is null without a baseline.
     """
 
     comparison: Comparison | None = None
     slowest: list[SlowRequest] = Field(default_factory=list)
+    incidents: list[Incident] = Field(default_factory=list)
     reproduce: Reproduction
 
     @property
@@ -94,6 +107,7 @@ def report(
         **{name: getattr(found, name) for name in type(found).model_fields},
         comparison=None if before is None else compare(before, rows),
         slowest=_slowest(rows.generations),
+        incidents=_incidents(rows.events),
         reproduce=_reproduction(rows, options.text(shlex.join(command))),
     )
     return said, rows
@@ -110,6 +124,20 @@ def _slowest(generations: pl.DataFrame) -> list[SlowRequest]:
     )
     columns = list(SlowRequest.model_fields)
     return [SlowRequest.model_validate(row) for row in slowest.select(columns).iter_rows(named=True)]
+
+
+def _incidents(events: pl.DataFrame) -> list[Incident]:
+    """Failures and what was lost, the gravest first."""
+    grave = pl.Enum(_GRAVE)
+    grouped = (
+        events.filter(pl.col("kind").is_in(_GRAVE))
+        .with_columns(pl.col("kind").cast(grave))
+        .group_by("kind", "detail", maintain_order=True)
+        .agg(pl.len().alias("times"), lines=pl.struct("source", "line").head(_LINES))
+        .sort("kind", "times", descending=[False, True], maintain_order=True)
+        .head(_INCIDENTS)
+    )
+    return [Incident.model_validate(row) for row in grouped.iter_rows(named=True)]
 
 
 def _reproduction(rows: Measures, command: str) -> Reproduction:

@@ -27,6 +27,7 @@ ORDER = [
     "What was measured",
     "Setup",
     "Slowest requests",
+    "What went wrong",
     "What this can't tell",
     "How to reproduce",
 ]
@@ -95,6 +96,14 @@ def test_reproduction_says_which_time_the_log_covers() -> None:
     assert f"The log covers {data['first_at'][:10]} " in page.replace("\\", "")
 
 
+def test_what_went_wrong_is_told_with_its_lines() -> None:
+    told = {one["detail"]: [line["line"] for line in one["lines"]] for one in made("vllm.log")["incidents"]}
+    assert 195 in told[next(detail for detail in told if "400" in detail)]
+    page = phasewise("report", "vllm.log", cwd=SAMPLES).out
+    assert "vllm.log:195" in page
+    assert "What went wrong" not in phasewise("report", RAG, cwd=SAMPLES).out
+
+
 def test_the_ending_decides(tmp_path: Path) -> None:
     for name, start in (("t.md", "# "), ("t.json", "{"), ("t.html", "<!doctype html>")):
         ran = phasewise("report", RAG, "-o", str(tmp_path / name), cwd=SAMPLES)
@@ -143,7 +152,7 @@ def test_a_name_links_nothing_on_github(name: str) -> None:
 def test_github_renders_all_of_it() -> None:
     html = cmarkgfm.github_flavored_markdown_to_html(phasewise("report", RAG, cwd=SAMPLES).out)
     assert html.count("<table>") == html.count("</table>") >= 4
-    assert html.count("<h2>") == len(ORDER)
+    assert html.count("<h2>") == len(ORDER) - 1
     assert "|---" not in html
 
 
