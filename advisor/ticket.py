@@ -12,7 +12,9 @@ from pydantic import Field
 
 from advisor import __version__
 from advisor.analysis import Options, judge, measure
+from advisor.apart import named_apart
 from advisor.comparison import Comparison, compare
+from advisor.filters import Filters
 from advisor.model import Analysis, Line, Section
 
 if TYPE_CHECKING:
@@ -102,15 +104,19 @@ def report(
     """
     rows = measure(reading, options, once=True)
     found = judge(rows, reading, options)
-    before = None if baseline is None else measure(baseline, options.at_any_time, once=True)
     said = Report(
         **{name: getattr(found, name) for name in type(found).model_fields},
-        comparison=None if before is None else compare(before, rows),
+        comparison=None if baseline is None else _compared(baseline, reading, rows, options),
         slowest=_slowest(rows.generations),
         incidents=_incidents(rows.events),
         reproduce=_reproduction(rows, options.text(shlex.join(command))),
     )
     return said, rows
+
+
+def _compared(baseline: Reading, reading: Reading, rows: Measures, options: Options) -> Comparison:
+    before = measure(named_apart(baseline, reading, options.words), options.at_any_time, once=True)
+    return compare(before, rows, filtered=options.filters != Filters())
 
 
 def _slowest(generations: pl.DataFrame) -> list[SlowRequest]:

@@ -18,7 +18,14 @@ from rules.words import count, duration, measure, plural
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from advisor.comparison import Compared, Comparison, PartModel, QuantityModel, SplitModel, WorkModel
+    from advisor.comparison_model import (
+        Compared,
+        Comparison,
+        PartModel,
+        QuantityModel,
+        SplitModel,
+        WorkModel,
+    )
 
 Row = tuple[str, ...]
 

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.command import end, options, read, require, writes_unicode
-from advisor.errors import InputError
+from advisor.command import end, options, read, require, require_one_stdin, writes_unicode
 from advisor.options import Inputs, NoRedact, Output, PageFormat, Selection, grouped
-from advisor.sources.files import STDIN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +32,7 @@ def compare(
     from advisor.output import format_of
 
     kind = format_of(output, format, _ENDINGS, PageFormat.TERMINAL)
-    if before == after == STDIN:
-        raise InputError("standard input can be one of the sides only.")
+    require_one_stdin([before], [after])
     require([before])
     require([after])
     from advisor.analysis import measure

@@ -90,7 +90,8 @@ def work(before: Measures, after: Measures, sums: Sequence[Sums], *, filtered: b
     for name in ended[0]:
         if any(side[name] for side in ended):
             for told, side in zip(sides, ended, strict=True):
-                told[name, "requests", "count"] = side[name]
+                unknown = not side[name] and before.engine != after.engine
+                told[name, "requests", "count"] = None if unknown else side[name]
     keys = dict.fromkeys([*sides[0], *sides[1]])
     found = [Work(*key, sides[0].get(key), sides[1].get(key)) for key in keys]
     return [one for one in found if one.before is not None or one.after is not None]

@@ -57,8 +57,8 @@ def step_quantities(before: Measures, after: Measures) -> list[Quantity]:
 
 
 OVERLAPPING = (
-    "the sums of one side may hold those of the other, since both count from a server's start and nothing "
-    "says that it is another start: restart the server between the runs, or save one when each starts"
+    "the sums of one side may hold those of the other, since both count from a server's start: restart the "
+    "server between the runs, and name the earlier sums first"
 )
 
 
@@ -77,7 +77,8 @@ def apart(before: Sums, after: Sums) -> tuple[Sums, Sums] | None:
         if any(chain[0][0] is later or later["since"] is None for chain in chains):
             return None
         firsts = [chain[0][0] for chain in chains]
-        added.append(between(max(firsts, key=lambda row: row["requests"] or 0), later) if firsts else later)
+        first = max(firsts, key=lambda row: row["requests"] or 0, default=None)
+        added.append(later if first is None else {**between(first, later), "kind": later["kind"]})
     return before, Sums(pl.DataFrame(added, schema=after.rows.schema)) if added else after
 
 

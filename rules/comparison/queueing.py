@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rules.comparison.effect import in_a_queue
-from rules.words import count
+from rules.words import count, plural
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -34,20 +34,18 @@ def unseen(before: Measures, after: Measures) -> str | None:
     sides = before, after
     if not all((m.generations["ttft_from"] == "slot").any() for m in sides):
         return None
-    slots, most = ([m.setup.slots for m in sides], [m.overlap.most for m in sides])
-    if slots[0] == slots[1] is not None or not any(map(_may_queue, slots, most)):
+    if not any(map(_may_queue, sides)):
         return None
     why = "waiting before a slot takes a request is in neither log"
-    if None not in slots:
-        return (
-            None
-            if most[0] == most[1] is not None
-            else f"{why}, and with {_numbers(slots)} it is another queue"
-        )
-    then, now = most
-    if then is None or now is None or max(then, now) < _OTHER_LEVEL * min(then, now):
+    (slots, slots_now), (most, most_now) = ([m.setup.slots for m in sides], [m.overlap.most for m in sides])
+    if slots is not None and slots_now is not None:
+        same = slots == slots_now or (most is not None and most == most_now)
+        if same:
+            return None
+        return f"{why}, and with {plural(slots_now, 'slot')} instead of {slots} it is another queue"
+    if most is None or most_now is None or max(most, most_now) < _OTHER_LEVEL * min(most, most_now):
         return None
-    return f"{why}, and up to {now} ran at once instead of {then}"
+    return f"{why}, and up to {most_now} ran at once instead of {most}"
 
 
 def inseparable(before: Measures, after: Measures) -> str | None:
@@ -63,15 +61,13 @@ def may_be_queued(m: Measures) -> bool:
     """Whether requests may have waited where this log does not show it."""
     if not (m.generations["ttft_from"] == "slot").any():
         return False
-    return _may_queue(m.setup.slots, m.overlap.most) and not (m.serial and m.setup.slots is None)
+    return _may_queue(m) and not (m.serial and m.setup.slots is None)
 
 
-def _may_queue(slots: int | None, most: int | None) -> bool:
+def _may_queue(m: Measures) -> bool:
+    """Whether all slots may have been taken."""
+    slots, most = m.setup.slots, m.overlap.most
     return slots is None or most is None or most >= slots
-
-
-def _numbers(slots: list[int | None]) -> str:
-    return f"{slots[1]} slots instead of {slots[0]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,10 @@ def _part(c: Compared, part: Part, split: Split) -> str:
             phase = part.cause.removesuffix("-speed")
             if _told(c, phase) == (-1 if less else 1):
                 return f"{amount} because {phase} is {'faster' if less else 'slower'}"
+            if _told(c, phase) is not None:
+                return ""
             company = _company(c, less=less)
-            return f"{amount} {phase} at like tokens, while {company}" if company else ""
+            return f"{amount} {phase} for as many tokens{company and f', while {company}'}"
         case "other":
             return f"{amount} in no phase that both logs tell{_one_sided(split)}"
     return f"{amount} {part.cause}{_as_well(c, part)}"
@@ -94,9 +96,9 @@ def _company(c: Compared, *, less: bool) -> str:
     return f"up to {count(most[1])} ran at once instead of {count(most[0])}"
 
 
-def _told(c: Compared, phase: str) -> int:
+def _told(c: Compared, phase: str) -> int | None:
     q = c.of(phase)
-    return 0 if q is None else q.sign or 0
+    return None if q is None else q.sign
 
 
 def _amount(part: Part) -> str:

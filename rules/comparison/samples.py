@@ -47,7 +47,7 @@ class Samples:
         self.dimensions = tuple(d for d in dimensions if self._knows(d))
         self.unknown = tuple(d for d in dimensions if d not in self.dimensions)
         self.missing = next((d for d in needed if d in self.unknown), None)
-        self.one_sided = next((d for d in one_sided if d in self.unknown and any(self._told(d))), None)
+        self.one_sided = next((d for d in one_sided if sorted(self._told(d)) == [False, True]), None)
 
     @cached_property
     def after(self) -> Mask:

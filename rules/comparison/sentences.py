@@ -175,12 +175,12 @@ def _wait(q: Quantity) -> str:
     then, now = (before.median, after.median) if q.typical else (before.mean, after.mean)
     how = "at the median" if q.typical else "on average"
     effect = q.typical or q.mean
-    seen = seen(effect) if effect else ""
+    chance = seen(effect) if effect else ""
     if duration(then) == duration(now):
-        return f"{name}: {duration(now)} on both sides {how}{seen}."
+        return f"{name}: {duration(now)} on both sides {how}{chance}."
     return (
         f"{name}: no difference can be measured. {duration(then)} before and {duration(now)} after {how} "
-        f"could be chance{seen}."
+        f"could be chance{chance}."
     )
 
 

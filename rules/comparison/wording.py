@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _TWICE = 2.0
 _NEAR, _ONE = 0.25, 0.01
-"""Of a change: an interval that comes so near to none is told by that end. From one percent on it is told."""
+"""Of a change: an interval that comes so near to none is told by that end, below one percent with a digit."""
 
 
 def instead(then: float | None, now: float | None) -> str:
@@ -26,23 +26,23 @@ def changed(effect: Effect) -> str:
     """``43 % less (30 to 53 %)``, ``3.2 times as long (2.9 to 3.5)``; of a wide interval the near end."""
     value, low, high = effect.value, effect.low, effect.high
     if value >= _TWICE:
-        ends = (
-            f"{low:.1f} to {high:.1f}" if low - 1 >= _NEAR * (value - 1) else f"{_at_least(low - 1)} longer"
-        )
+        wide = low - 1 < _NEAR * (value - 1)
+        ends = f"{_at_least(low - 1)} longer" if wide else f"{low:.1f} to {high:.1f}"
         return f"{value:.1f} times as long ({ends})"
     share, near, far = (value - 1, low - 1, high - 1) if value > 1 else (1 - value, 1 - high, 1 - low)
-    ends = f"{_numbers(near, far)} %" if near >= _NEAR * share else _at_least(near)
+    ends = _numbers(near, far) if near >= _NEAR * share else _at_least(near)
     return f"{percent(share)} {'longer' if value > 1 else 'less'} ({ends})"
 
 
 def _at_least(share: float) -> str:
-    return f"at least {100 * share:.0f} %" if share >= _ONE else "or hardly any"
+    return f"at least {100 * share:.{0 if share >= _ONE else 1}f} %"
 
 
 def _numbers(low: float, high: float) -> str:
     """Two shares as percents; digits after the point where they would look alike."""
     digits = 0 if round(100 * low) != round(100 * high) else 1
-    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
+    ends = [f"{100 * share:.{digits}f}" for share in (low, high)]
+    return f"{' to '.join(dict.fromkeys(ends))} %"
 
 
 def difference(effect: Effect) -> str:
@@ -65,6 +65,7 @@ def seen(effect: Effect) -> str:
 
 
 def reach(effect: Effect) -> str:
+    """What would have been seen, for a table."""
     if effect.visible is None or effect.visible >= 1:
         return ""
     return f" (under {percent(effect.visible)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rules.comparison import Compared, compare
+from rules.comparison.both import Both
 from rules.comparison.caveats import caveats
 from rules.comparison.effect import (
+    FLOOR,
+    Effect,
     dependence,
     difference_of_means,
     ratio_of_geometric_means,
     ratio_of_medians,
 )
 from rules.comparison.matching import Size, matched_ratio
-from rules.comparison.both import Both
 from rules.comparison.sentences import headline, sentence
+from rules.comparison.wording import changed, instead
 from rules.fits import MOST_SAMPLES
 from rules.measures import Measures
 from rules.testing import measures
@@ -285,6 +289,180 @@ def test_the_first_request_of_a_process_is_no_sample() -> None:
     assert compared.left_out == (1, 1)
     assert compared.first_token is not None
     assert compared.first_token.change_ms == 0
+
+
+# --- what fresh eyes broke
+
+
+def served(slots: int, seed: int) -> Measures:
+    """Four clients that ask again as soon as they are answered; the log begins at the slot."""
+    rng = np.random.default_rng(seed)
+    free, ready, rows = [0.0] * slots, [0.0] * 4, []
+    for _ in range(40):
+        client, slot = int(np.argmin(ready)), int(np.argmin(free))
+        start = max(ready[client], free[slot])
+        prefill_ms, decode_ms = (
+            float(ms * np.exp(0.05 * rng.normal())) for ms in (400 * slots**0.4, 2_000 * slots**0.5)
+        )
+        end = start + prefill_ms + decode_ms
+        free[slot], ready[client] = end, end + 100
+        rows.append(
+            {
+                "prompt_tokens": 800,
+                "cached_tokens": 0,
+                "prefill_ms": prefill_ms,
+                "output_tokens": 151,
+                "decode_steps": 150,
+                "decode_ms": decode_ms,
+                "ttft_ms": prefill_ms,
+                "total_ms": prefill_ms + decode_ms,
+                "ttft_from": "slot",
+                "slot": slot,
+                "clock_start_ms": start,
+                "clock_end_ms": end,
+            }
+        )
+    return measures(sorted(rows, key=lambda row: row["clock_end_ms"]), setup={"slots": slots})
+
+
+def test_waits_behind_other_slots_are_not_called_slower() -> None:
+    """Every client is answered sooner, and each request takes longer from its slot on."""
+    said = headline(compare(served(1, 1), served(4, 2)))
+
+    assert "slower" not in said
+    assert "longer" not in said
+    assert "with 4 slots instead of 1 it is another queue" in said
+    assert "output tokens a minute" in said
+
+
+def test_more_requests_at_once_are_named() -> None:
+    few, many = served(1, 1), served(4, 2)
+    for m in (few, many):
+        m.setup.slots = 4
+
+    assert "while up to 4 ran at once instead of 1" in headline(compare(few, many))
+
+
+@pytest.mark.parametrize("fixed_ms", [15.0, 100.0])
+def test_a_fixed_cost_and_noise_are_no_other_speed(fixed_ms: float) -> None:
+    def log(prompt: int, output: int, seed: int) -> Measures:
+        rows = Engine("chat", prompt_tokens=prompt, output_tokens=output, cached=0.0).rows(30, seed)
+        for row in rows:
+            row["prefill_ms"] += fixed_ms
+            row["ttft_ms"] += fixed_ms
+            row["total_ms"] += fixed_ms
+        return measures(rows)
+
+    untrue = [
+        part
+        for seed in range(8)
+        for found in [compare(log(1_500, 240, seed), log(500, 80, 100 + seed))]
+        for split in (found.first_token, found.total)
+        if split is not None
+        for part in split.parts
+        if part.cause.endswith("speed") and part.sure
+    ]
+    assert untrue == []
+
+
+def test_a_bound_holds_what_chance_explains() -> None:
+    compared = compare(
+        Engine("rag", prompt_tokens=3_500).log(20, 1), Engine("rag", prompt_tokens=900).log(20, 2)
+    )
+    assert compared.total is not None
+    for part in compared.total.parts:
+        assert part.basis == "exact" or part.high - part.low > 1
+
+
+def test_aborted_requests_make_nothing_faster() -> None:
+    rows = RAG.rows(60, 2)
+    for row in rows[::3]:
+        row |= {"output_tokens": 1, "decode_steps": 0, "decode_ms": 0.0, "total_ms": row["ttft_ms"]}
+        row["finish_reason"] = "abort"
+    before, after = RAG.log(60, 1), measures(rows)
+    compared = compare(before, after)
+
+    assert sign(compared, "total") == 0
+    assert compared.pair("requests given up", "count") == (0, 20)
+    assert compared.pair("output tokens", "median") == pytest.approx((60, 60), rel=0.5)
+    assert "other-ends" in ids(before, after)
+
+
+def test_waits_in_a_busy_queue_are_not_told_from_chance() -> None:
+    rng = np.random.default_rng(5)
+    free_ms = arrival_ms = 0.0
+    rows = RAG.rows(120, 1)
+    for row in rows:
+        arrival_ms += float(rng.exponential(3_600))
+        row["queue_ms"] = max(free_ms - arrival_ms, 0.0)
+        free_ms = arrival_ms + row["queue_ms"] + row["total_ms"]
+        row |= {name: row[name] + row["queue_ms"] for name in ("ttft_ms", "total_ms")}
+        row["ttft_from"] = "arrival"
+    compared = compare(measures(rows[:60]), measures(rows[60:]))
+
+    ttft = compared.of("ttft")
+    assert ttft is not None
+    assert ttft.sign is None
+    assert "one busy stretch counts once" in sentence(ttft)
+    assert sign(compared, "prefill") == 0
+    assert ttft.without == ("waiting for a slot",)
+
+
+def test_cached_tokens_told_on_one_side_only_are_no_like_work() -> None:
+    rows = [{**row, "cached_tokens": None} for row in RAG.rows(30, 2)]
+    compared = compare(RAG.log(30, 1), measures(rows))
+
+    for name in ("prefill", "ttft"):
+        q = compared.of(name)
+        assert q is not None
+        assert q.alike is None
+        assert q.alike_unknown == "cached tokens are told on one side only"
+
+
+def test_sums_of_one_server_are_not_counted_twice() -> None:
+    def sums(requests: int, mean_ms: float, since: datetime | None) -> Measures:
+        row = {"kind": "since_start", "requests": requests, "total_ms": mean_ms * requests, "since": since}
+        row |= {"ttft_requests": requests, "ttft_ms": mean_ms * requests, "output_tokens": 100 * requests}
+        return measures(aggregates=[row])
+
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    told, untold = (compare(sums(100, 400.0, at), sums(200, 300.0, at)) for at in (start, None))
+    other = compare(sums(100, 400.0, start), sums(200, 300.0, start + timedelta(hours=1)))
+
+    means = [q.after.mean for c in (told, other) for q in c.quantities if q.name == "ttft"]
+    assert means == [200.0, 300.0]
+    assert "restart the server between the runs" in (untold.incomparable or "")
+
+
+@pytest.mark.parametrize(("n", "engine"), [(30, RAG), (60, Engine("api"))])
+def test_what_would_have_been_seen_is_seen(n: int, engine: Engine) -> None:
+    seen = []
+    for seed in range(10):
+        decode = compare(engine.log(n, seed), engine.log(n, 100 + seed)).of("decode")
+        assert decode is not None
+        assert decode.alike is not None
+        slower = engine.slower(decode=1 + (decode.alike.visible or 0))
+        seen.append(sign(compare(engine.log(n, 200 + seed), slower.log(n, 300 + seed)), "decode"))
+    assert seen.count(1) >= 0.8 * len(seen)
+
+
+def test_words_of_a_change_show_it() -> None:
+    near = Effect(0.63, 0.09, 0.98, 1.0, 9, 9, float(np.log1p(FLOOR)))
+    assert instead(2_960.0, 3_040.0) == "3,040 ms instead of 2,960 ms"
+    assert changed(near) == "37 % less (at least 2 %)"
+    assert Effect(0.63, 0.09, 0.998, 1.0, 9, 9, near.least).sign == 0
+
+
+def test_few_long_requests_are_called_few() -> None:
+    prefill = compare(RAG.log(4, 1), RAG.log(40, 2)).of("prefill")
+    assert prefill is not None
+    assert prefill.not_compared == "too few requests can show it: 4 before, 40 after"
+
+
+def test_filters_that_left_nothing_are_said() -> None:
+    assert "nothing of either log passes the filters" in headline(
+        compare(measures(), measures(), filtered=True)
+    )
 
 
 # --- properties
