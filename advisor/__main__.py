@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 
 def main() -> None:
@@ -13,6 +15,7 @@ def main() -> None:
     if shadowed := _shadowed():
         print(shadowed, file=sys.stderr)
         raise SystemExit(2)
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         from advisor.cli import run
 
@@ -20,6 +23,11 @@ def main() -> None:
     except KeyboardInterrupt:
         print("phasewise: interrupted.", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    """End as any run does, so that nothing temporary is left behind."""
+    raise SystemExit(TERMINATED)
 
 
 def _shadowed() -> str | None:

@@ -13,6 +13,9 @@ import typer
 from advisor import __version__
 from advisor.command import BAD_USAGE, OK, discard_output, fail
 from advisor.errors import InputError
+from advisor.sources.files import STDIN
+from advisor.sources.piped import log_is_piped
+from advisor.usage import NO_OUTPUT, WRITES, refuse_misplaced
 from advisor.verbs.analyze import analyze
 from advisor.verbs.anonymize import anonymize
 from advisor.verbs.check import check
@@ -100,6 +103,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def _sentence(error: typer.BadParameter) -> str:
+    if getattr(error, "option_name", None) in WRITES and error.ctx and error.ctx.info_name == "analyze":
+        return NO_OUTPUT
     said = error.format_message().replace("Value error, ", "").rstrip(".")
     where = error.ctx.command_path if error.ctx else NAME
     return f"{said[:1].lower()}{said[1:]}; see `{where} --help`."
@@ -109,6 +114,9 @@ def _with_verb(arguments: Sequence[str]) -> Iterator[str]:
     verbs = {c.name or (c.callback.__name__ if c.callback else "") for c in app.registered_commands}
     verbs |= {str(group.name) for group in app.registered_groups}
     root_options = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
+    if not arguments and log_is_piped():
+        yield from ("analyze", STDIN)
     if arguments and arguments[0] not in verbs | root_options:
+        refuse_misplaced(arguments, verbs)
         yield "analyze"
     yield from arguments

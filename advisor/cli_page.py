@@ -21,8 +21,8 @@ output, everything else to standard error.
 | exit status | means |
 |---|---|
 | 0 | done, also when the engine is recognised but logged no timings |
-| 1 | a limit of `check`, or something in a format file, is broken |
-| 2 | bad usage, an input that can't be read, an output that can't be written |
+| 1 | a limit of `check` is broken, it found what `--fail-on` names, or something in a format file is wrong |
+| 2 | bad usage, an input or output that can't be read or written, a limit that the log can't tell |
 | 3 | nothing recognised |
 | 130 | Ctrl-C |
 """

@@ -64,6 +64,16 @@ def require(paths: Sequence[str]) -> None:
     raise SystemExit(BAD_USAGE)
 
 
+def require_one_stdin(*sides: Sequence[str]) -> None:
+    """Refuse standard input on more than one side: it can be read once.
+
+    Raises:
+        InputError: it is on two.
+    """
+    if sum(STDIN in side for side in sides) > 1:
+        raise InputError("standard input can be one of the sides only.")
+
+
 def read(
     paths: Sequence[str], inputs: Inputs, take: Callable[[Iterable[Row]], None] | None = None
 ) -> Reading:

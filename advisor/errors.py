@@ -7,5 +7,21 @@ class InputError(Exception):
     """An input can't be read or used; the message is one clear sentence."""
 
 
+class MissingError(InputError):
+    """There is nothing of this name.
+
+    Args:
+        name: as the user gave it.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name}: no such file or folder.")
+        self.name = name
+
+
 class UnrecognisedError(InputError):
     """The input can be read, but holds no log; the reader completes the sentence with what it tried."""
+
+
+class EmptyError(UnrecognisedError):
+    """There is not a byte in it, so it can't be any engine's; the message is the whole sentence."""

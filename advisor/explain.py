@@ -108,10 +108,13 @@ def formats_list() -> str:
 def welcome() -> str:
     """Short help, and where engines log on this machine."""
     lines = [
-        "phasewise LOG                 which phase eats the latency, why, what to change",
-        "phasewise LOG --format md     the same for a ticket",
-        "phasewise export LOG -o x.csv the rows",
-        "phasewise --help              everything else",
+        "phasewise LOG                         which phase eats the latency, why, what to change",
+        "phasewise report LOG -o page.md       a report for a ticket; page.html has charts",
+        "phasewise compare BEFORE AFTER        did a change help, or could it be chance",
+        "phasewise check LOG --max-ttft-p95 2s a gate for CI",
+        "phasewise anonymize LOG -o shared.log a log that can be shared",
+        "phasewise export LOG -o rows.csv      the rows",
+        "phasewise --help                      everything else",
         "",
         "Where engines log here:",
     ]

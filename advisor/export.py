@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO, Literal
@@ -42,12 +43,14 @@ def _write(frames: Iterable[pl.DataFrame], file: BinaryIO, kind: Kind) -> None:
         _write_parquet(frames, file)
         return
     for number, frame in enumerate(frames):
+        rows = BytesIO()  # polars would hide from whom a closed pipe's error comes
         if kind == "csv":
             text = pl.col(pl.String)
             safe = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep()
-            frame.with_columns(safe).write_csv(file, include_header=number == 0, datetime_format=_TIME)
+            frame.with_columns(safe).write_csv(rows, include_header=number == 0, datetime_format=_TIME)
         else:
-            frame.with_columns(pl.col(pl.Datetime).dt.strftime(_TIME)).write_ndjson(file)
+            frame.with_columns(pl.col(pl.Datetime).dt.strftime(_TIME)).write_ndjson(rows)
+        file.write(rows.getbuffer())
 
 
 def _write_parquet(frames: Iterable[pl.DataFrame], file: BinaryIO) -> None:

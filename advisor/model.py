@@ -107,8 +107,26 @@ class Means(Section):
     decode_tok_s: float | None
 
 
+class BenchmarkTest(Section):
+    """A benchmark's test: its sizes, and what it gave; columns as in the table of requests."""
+
+    source: str
+    line: int
+    name: str | None
+    model: str | None
+    prefill_tokens: int | None
+    output_tokens: int | None
+    context_tokens: int | None
+    prefill_tok_s: float | None
+    decode_tok_s: float | None
+    total_ms: float | None
+
+
 class Summary(Section):
-    """What was measured over all generations, else what their engine summed up."""
+    """What was measured over all generations, else what their engine summed up.
+
+    ``prefill_tokens`` are those of a prompt that were evaluated, not taken from a cache.
+    """
 
     requests: int
     intervals: int
@@ -124,11 +142,13 @@ class Summary(Section):
     decode_tok_s: Rate
     cached_share: float | None
     prompt_tokens: Percentiles
+    prefill_tokens: Percentiles
     output_tokens: Percentiles
     concurrency: int | None
     steps: list[Steps]
     windows: Windows | None
     means: Means | None
+    tests: list[BenchmarkTest]
 
 
 class VerdictModel(Section):

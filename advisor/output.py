@@ -25,13 +25,29 @@ def target(path: Path | None, inputs: Sequence[str]) -> Path | None:
     """Where to write; ``None`` is standard output, which ``-`` means too.
 
     Raises:
-        InputError: it is one of the logs themselves.
+        InputError: it is one of the logs themselves, or can't be a file there.
     """
     if path is None or str(path) == STDIN:
         return None
     if path.resolve() in {Path(one).resolve() for one in inputs if one != STDIN}:
         raise InputError(f"{path}: this is the log itself; name another file to write.")
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: can't be written (it is a folder).")
+    except OSError as error:
+        raise InputError(f"{path}: can't be written ({error.strerror or error}).") from None
+    require_folder(path)
     return path
+
+
+def require_folder(path: Path) -> None:
+    """Say before the work that a file or folder has nothing to stand in.
+
+    Raises:
+        InputError: the folder around it isn't there.
+    """
+    if not path.resolve().parent.is_dir():
+        raise InputError(f"{path}: can't be written (no such folder: {path.parent}).")
 
 
 def format_of(path: Path | None, asked: T | None, endings: Mapping[str, T], default: T) -> T:
@@ -46,7 +62,7 @@ def format_of(path: Path | None, asked: T | None, endings: Mapping[str, T], defa
         return default
     kind = endings.get(path.suffix.lower())
     if kind is None:
-        firsts = {kind: ending for ending, kind in reversed(endings.items())}
+        firsts = {kind: ending for ending, kind in reversed(list(endings.items()))}
         *others, last = (ending for ending in endings if ending in firsts.values())
         raise InputError(f"{path}: name it {', '.join(others)} or {last}, or say --format.")
     return kind

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.errors import InputError, UnrecognisedError
+from advisor.errors import EmptyError, InputError, UnrecognisedError
 from advisor.model import Source
 from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, blocks, expand
@@ -92,7 +92,9 @@ def read(
 
 
 def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
-    if isinstance(problem, UnrecognisedError):
+    if isinstance(problem, EmptyError):
+        reading.unrecognised.append(str(problem))
+    elif isinstance(problem, UnrecognisedError):
         reading.unrecognised.append(f"{problem} ({_tried(engine, reading.formats)}).")
     else:
         reading.problems.append(str(problem))
@@ -119,7 +121,7 @@ def _read_one(
         problem = InputError(f"{name} {reader.problem}.")
     stream = reader.reader
     if stream.engine is None or (engine is not None and not stream.matched[engine]):
-        return problem or UnrecognisedError(_nothing(name, stream))
+        return problem or _nothing(name, stream)
     reading.setups.extend(stream.setup_of_run)
     reading.counts.add(stream.counts)
     reading.sources.append(_summary(name, stream))
@@ -132,10 +134,12 @@ def _stream(name: str, engine: str | None, latest: datetime, reading: Reading) -
     return DebugStream(name, engine=engine, latest=latest, formats=reading.formats, shapes=reading.unparsed)
 
 
-def _nothing(name: str, stream: Stream | DocumentReader) -> str:
+def _nothing(name: str, stream: Stream | DocumentReader) -> UnrecognisedError:
     if stream.bytes:
-        return f"{name}: no engine's log that I know"
-    return "nothing came in on standard input" if name == STDIN else f"{name}: the file is empty"
+        return UnrecognisedError(f"{name}: no engine's log that I know")
+    return EmptyError(
+        "nothing came in on standard input." if name == STDIN else f"{name}: the file is empty."
+    )
 
 
 def _numbered(rows: list[Row], first_run: int) -> list[Row]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from advisor.model import Means, Percentiles, Phases, Rate, Steps, Summary, Windows
+from advisor.model import BenchmarkTest, Means, Percentiles, Phases, Rate, Steps, Summary, Windows
 from rules.attribution import busy_windows
 
 if TYPE_CHECKING:
@@ -37,11 +37,13 @@ def summarise(m: Measures) -> Summary:
             m.cached_share if means is None else m.sums.per("cached_tokens", "prompt_tokens")
         ),
         prompt_tokens=_percentiles(rows["prompt_tokens"]),
+        prefill_tokens=_percentiles(rows["prefill_tokens"]),
         output_tokens=_percentiles(rows["output_tokens"]),
         concurrency=m.overlap.most,
         steps=_steps(m.intervals),
         windows=_windows(m.intervals),
         means=means,
+        tests=_tests(m.requests),
     )
 
 
@@ -103,6 +105,28 @@ def _steps(intervals: pl.DataFrame) -> list[Steps]:
         ),
     )
     return [Steps(**row) for row in by_phase.sort("total_ms", descending=True).iter_rows(named=True)]
+
+
+def _tests(requests: pl.DataFrame) -> list[BenchmarkTest]:
+    """The tests of a benchmark, in the order of the log."""
+    evaluated = pl.coalesce("prefill_tokens", "prompt_tokens")
+    tests = requests.filter(pl.col("kind") == "benchmark").select(
+        "source",
+        "line",
+        "model",
+        "output_tokens",
+        "context_tokens",
+        "total_ms",
+        name="request_id",
+        prefill_tokens=evaluated,
+        prefill_tok_s=_tok_s(evaluated, "prefill_ms"),
+        decode_tok_s=_tok_s(pl.col("decode_steps"), "decode_ms"),
+    )
+    return [BenchmarkTest(**test) for test in tests.iter_rows(named=True)]
+
+
+def _tok_s(tokens: pl.Expr, ms: str) -> pl.Expr:
+    return pl.when(pl.col(ms) > 0).then((1000 * tokens / pl.col(ms)).round(2))
 
 
 def _windows(intervals: pl.DataFrame) -> Windows | None:

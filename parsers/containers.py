@@ -7,6 +7,7 @@ block that is asked about: only differences of these numbers mean something.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,4 +87,23 @@ class Containers:
 
 def _runs(block: bytes) -> list[_Run]:
     heads = SAME_CONTAINER.finditer(block)
-    return [_Run(head.end(), label_of(head)) for head in heads if head.end() > head.start()]
+    return [_Run(head.end(), _outermost(head)) for head in heads if head.end() > head.start()]
+
+
+def _outermost(lines: re.Match[bytes]) -> bytes | None:
+    """The outermost label of what `SAME_CONTAINER` matched: at its start, or in a record of the journal."""
+    label = label_of(lines)
+    return _sender(lines[0]) if label is None and lines[0][:1] == b"{" else label
+
+
+_NAMES = [
+    re.compile(rb'(?<!\\)"%b" ?: ?"([^"\\]+)"' % name)
+    for name in (b"CONTAINER_NAME", b"SYSLOG_IDENTIFIER", b"_SYSTEMD_UNIT")
+]
+
+
+def _sender(record: bytes) -> bytes | None:
+    """Who wrote a record of ``journalctl -o json``; `unwrap` calls it the same."""
+    if b'"MESSAGE"' not in record or b'"__REALTIME_TIMESTAMP"' not in record:
+        return None
+    return next((found[1] for name in _NAMES if (found := name.search(record))), None)

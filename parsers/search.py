@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
-from parsers.carriers import SAME_CONTAINER, UNUSUAL, label_of, unwrap
+from parsers.carriers import UNUSUAL
 from parsers.containers import Containers
 from parsers.cut import MAX_LINE, ends_of
 from parsers.grams import Literals
 from parsers.limits import within_time
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from parsers.formats.base import At, Format, Line
 
@@ -85,130 +85,136 @@ class Search:
         self._gather()
 
     def _gather(self) -> None:
-        """The needles of the formats that are awake, in the order of the formats."""
-        self._asleep = [(fmt, _spellings(*fmt.identify)) for fmt in self._formats if fmt not in self.awake]
+        """The needles of the formats that are awake, in their order, and the words that wake the others."""
         self._trials: dict[bytes, list[Trial]] = {}
+        self._words: dict[bytes, list[Format]] = {}
         for fmt in self._formats:
-            if (since := self.awake.get(fmt)) is not None:
-                for line in fmt.lines:
-                    for needle in _spellings(line.needle):
-                        self._trials.setdefault(needle, []).append(Trial(line, fmt, since, self._places[fmt]))
-        self._watched: dict[bytes, list[Places]] = {}
-        for fmt, places in self._places.items():
-            for word in () if places.everywhere else _spellings(*fmt.identify):
-                self._trials.setdefault(word, [])
-                self._watched.setdefault(word, []).append(places)
-        asleep = (word for _, words in self._asleep for word in words)
-        self._literals = Literals((*asleep, *self._trials, *UNUSUAL))
+            places = self._places.get(fmt)
+            if places is None or not places.everywhere:
+                for word in _spellings(*fmt.identify):
+                    self._words.setdefault(word, []).append(fmt)
+            for line in fmt.lines if places else ():
+                for needle in _spellings(line.needle):
+                    trial = Trial(line, fmt, self.awake[fmt], self._places[fmt])
+                    self._trials.setdefault(needle, []).append(trial)
+        self._rank = {needle: rank for rank, needle in enumerate(self._trials)}
+        self._literals = Literals((*self._words, *self._trials, *UNUSUAL))
 
-    def hits(
-        self, block: bytes, offset_of: Callable[[int], int]
-    ) -> Iterator[tuple[int, bytes, list[tuple[bytes, list[Trial]]]]]:
-        """The lines of a block that hold a needle, in their order.
+    def wake(self, fmt: Format, label: bytes | None, start: int, offset: int) -> bool:
+        """The line that starts here identifies a format, in its container.
 
-        Args:
-            block: whole lines.
-            offset_of: the source's offset of a place in the block.
-
-        Yields:
-            Where the line starts, what is kept of it, and what may match it: each needle that it holds with
-            the lines that have this needle, in the order of the formats.
+        Returns:
+            Whether lines are tried now that were not before: `hits` yields this one again.
         """
+        outer = None if label is None else self.containers.label(start) or label
+        places = self._places.get(fmt)
+        if places is not None and outer is not None:
+            places.add(outer)
+            return False
+        self.awake.setdefault(fmt, offset)
+        self._places.setdefault(fmt, Places(everywhere=outer is None)).add(outer)
+        self._gather()
+        return True
+
+    def hits(self, block: bytes) -> Iterator[Hit]:
+        """The lines of a block that hold a needle, or a word that may wake a format, in their order."""
         self.containers.begin(block)
         may_hold = (self._literals.maybe_in(block) if len(block) >= _LARGE else block).__contains__
         self.plain = not any(may_hold(literal) and literal in block for literal in UNUSUAL)
-        found = [
-            (fmt, at) for fmt, words in self._asleep if (at := _first(block, filter(may_hold, words))) >= 0
-        ]
-        if found:
-            self.awake |= {fmt: offset_of(at) for fmt, at in found}
-            self._places |= {fmt: Places(everywhere=_label(_line_at(block, at)) is None) for fmt, at in found}
-            self._gather()
-            may_hold = block.__contains__
-        lacking = self._lacking() if self._watched else {}
-        known = [
-            entry
-            for entry in self._trials.items()
-            if (entry[1] or entry[0] in lacking) and may_hold(entry[0])
-        ]
-        lines: dict[int, list[int]] = {}
-        ends: dict[int, int] = {}
-        for rank, (needle, trials) in enumerate(known):
-            for start, end in (
-                _lines(block, needle) if trials else self._lines_of(lacking[needle], block, needle)
-            ):
-                if start in ends:
-                    lines[start].append(rank)
-                else:
-                    ends[start], lines[start] = end, [rank]
-        for start in sorted(lines):
-            kept, ranks = block[start : ends[start]], lines[start]
+        found = _Found(block)
+        lacking = self._lacking()
+        for needle in filter(may_hold, dict.fromkeys((*self._trials, *self._words))):
+            found.add(needle, 0, None if needle in self._trials else lacking.get(needle))
+        at, starts = 0, sorted(found.needles)
+        while at < len(starts):
+            start, known = starts[at], self._trials
+            kept, needles = block[start : found.ends[start]], found.needles[start]
             if len(kept) > MAX_LINE:
                 kept = ends_of(kept)
-                ranks = [rank for rank in ranks if known[rank][0] in kept]
-            if lacking:
-                self._identify(start, kept, [known[rank][0] for rank in ranks], lacking)
-            yield start, kept, [known[rank] for rank in ranks]
+                needles = [needle for needle in needles if needle in kept]
+            mine = sorted((needle for needle in needles if needle in known), key=self._rank.__getitem__)
+            words = [needle for needle in needles if needle in self._words]
+            asleep = self._may_wake(words, start) if words else []
+            if mine or asleep:
+                yield Hit(start, kept, [(needle, known[needle]) for needle in mine], asleep)
+            if known is self._trials:
+                at += 1
+                continue
+            for needle in self._trials.keys() - known.keys():
+                found.add(needle, start)
+            at, starts = 0, sorted(one for one in found.needles if one >= start)
 
-    def _lacking(self) -> dict[bytes, set[bytes | None]]:
-        """The words of formats that are known in some containers so far, and those of the block where not."""
+    def _lacking(self) -> dict[bytes, list[tuple[int, int]]]:
+        """For each word of formats that are known in some containers so far, where those stand that lack one."""
+        if not self._places or all(places.everywhere for places in self._places.values()):
+            return {}
         labels = self.containers.labels()
-        found = {
-            word: set[bytes | None]().union(*(one.lacking(labels) for one in places))
-            for word, places in self._watched.items()
-        }
-        return {word: lacking for word, lacking in found.items() if lacking}
+        spans: dict[bytes, list[tuple[int, int]]] = {}
+        for word, formats in self._words.items():
+            if all(fmt in self._places for fmt in formats):
+                some = set[bytes | None]().union(*(self._places[fmt].lacking(labels) for fmt in formats))
+                spans[word] = list(self.containers.spans(some))
+        return spans
 
-    def _lines_of(self, labels: set[bytes | None], block: bytes, literal: bytes) -> Iterator[tuple[int, int]]:
-        """Where the lines of some containers start and end that hold a literal."""
-        for begin, end in self.containers.spans(labels):
-            yield from _lines(block, literal, begin, end)
+    def _may_wake(self, words: list[bytes], start: int) -> list[Format]:
+        """The formats that this line may still identify."""
+        formats = dict.fromkeys(fmt for word in words for fmt in self._words[word])
+        return [fmt for fmt in formats if (places := self._places.get(fmt)) is None or self._is_new(places, start)]
 
-    def _identify(
-        self, start: int, line: bytes, needles: list[bytes], lacking: dict[bytes, set[bytes | None]]
-    ) -> None:
-        """Note where this line stands, if it identifies a format that is known in some containers so far."""
-        words = [needle for needle in needles if needle in lacking]
-        if words and any((label := self.containers.label(start)) in lacking[word] for word in words):
-            label = label or _label(line)
-            for places in (places for word in words for places in self._watched.get(word, ())):
-                places.add(label)
-            if label is None:
-                self._gather()
+    def _is_new(self, places: Places, start: int) -> bool:
+        return bool(places.lacking({self.containers.label(start)}))
 
 
-def _label(line: bytes) -> bytes | None:
-    """The outermost label of a line."""
-    head = SAME_CONTAINER.match(line)
-    return (label_of(head) if head else None) or unwrap(line.lstrip(b" \t")).label
+class Hit(NamedTuple):
+    """A line that may be an engine's.
+
+    Attributes:
+        start: where it starts in its block.
+        line: what is kept of it.
+        found: each needle that it holds with the lines that have this needle, in the order of the formats.
+        asleep: the formats that it may identify.
+    """
+
+    start: int
+    line: bytes
+    found: list[tuple[bytes, list[Trial]]]
+    asleep: list[Format]
+
+
+class _Found:
+    """The lines of a block that hold literals: where each ends, and which it holds."""
+
+    def __init__(self, block: bytes) -> None:
+        self.ends: dict[int, int] = {}
+        self.needles: dict[int, list[bytes]] = {}
+        self._block = block
+
+    def add(self, literal: bytes, begin: int, spans: list[tuple[int, int]] | None = None) -> None:
+        """Look for a literal from a place on, or in some places only."""
+        for first, last in [(begin, len(self._block))] if spans is None else spans:
+            for start, end in _lines(self._block, literal, first, last):
+                self.ends[start] = end
+                held = self.needles.setdefault(start, [])
+                if literal not in held:
+                    held.append(literal)
 
 
 def _spellings(*literals: bytes) -> set[bytes]:
-    """Literals as they may stand in a log: in docker's JSON lines quotes and backslashes are escaped."""
-    return {*literals, *(literal.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for literal in literals)}
+    """Literals as they may stand in a log: JSON escapes quotes and backslashes, docker's three signs more."""
+    escaped = [literal.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for literal in literals]
+    return {*literals, *escaped, *(_IN_HTML.sub(_as_code, literal) for literal in escaped)}
 
 
-def _first(block: bytes, literals: Iterable[bytes]) -> int:
-    """Where the first line that holds one of the literals starts, or -1."""
-    return min((start for literal in literals if (start := _line_of(block, literal)) >= 0), default=-1)
+_IN_HTML = re.compile(rb"[<>&]")
+"""What Go's JSON never writes as it is: moby, daemon/logger/jsonfilelog/jsonlog/jsonlogbytes.go."""
 
 
-def _line_of(block: bytes, literal: bytes) -> int:
-    """Where the first line starts of which what is kept holds the literal, or -1."""
-    lines = _lines(block, literal)
-    return next((start for start, end in lines if literal in ends_of(block[start:end])), -1)
+def _as_code(sign: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(sign[0])
 
 
-def _line_at(block: bytes, start: int) -> bytes:
-    end = block.find(b"\n", start)
-    return ends_of(block[start : end if end >= 0 else len(block)])
-
-
-def _lines(
-    block: bytes, literal: bytes, begin: int = 0, stop: int | None = None
-) -> Iterator[tuple[int, int]]:
+def _lines(block: bytes, literal: bytes, begin: int, stop: int) -> Iterator[tuple[int, int]]:
     """Where the lines that hold a literal start and end, of those between two places."""
-    stop = len(block) if stop is None else stop
     at = block.find(literal, begin, stop)
     while at >= 0:
         start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)

@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from parsers.blocks import Blocks, width
-from parsers.carriers import Carried, may_be_json_record, unwrap
+from parsers.carriers import Carried, may_be_json_record
 from parsers.formats import FORMATS
 from parsers.formats.base import At
 from parsers.formats.process import Counts, Process
+from parsers.lines import has_parts, identifying, texts_of, unindented
 from parsers.quotes import Quotes
 from parsers.search import Search
 from parsers.setup import Setups
@@ -65,27 +66,6 @@ def _formats_of(engine: str | None, formats: Sequence[Format]) -> list[Format]:
         raise UnknownEngineError(engine)
     wanted = {engine, *(inside for fmt in named for inside in fmt.inside)}
     return [fmt for fmt in formats if fmt.engine in wanted or fmt.grain == "setup"]
-
-
-def _has_parts(line: bytes) -> bool:
-    """Whether carriage returns part the line, so that the needle says which part of it is read."""
-    return b"\r" in line or b"\\r" in line or b"\\u000" in line
-
-
-def _unindented(line: bytes) -> tuple[bytes, ...]:
-    """The line, and without its indentation where it has one."""
-    return (line, line.lstrip(b" \t")) if line[:1] in (b" ", b"\t") else (line,)
-
-
-def _texts(line: bytes, needle: bytes, plain: bool) -> list[Carried]:
-    """The line unwrapped, with its indentation and without."""
-    texts: list[Carried] = []
-    for given in _unindented(line):
-        text = unwrap(given, needle, plain=plain)
-        texts.append(text)
-        if text.body[:1] in (b" ", b"\t") and not text.more:
-            texts.append(text._replace(body=text.body.lstrip(b" \t")))
-    return texts
 
 
 class Stream:
@@ -200,17 +180,19 @@ class Stream:
         text, number, offset, line_start = block.text, block.number, block.offset, 0
         self._no_newline = block.no_newline
         clean = b"\x1b" not in text and b"\r" not in text
-        for start, raw, found in self._search.hits(text, block.offset_of):
+        for start, raw, found, asleep in self._search.hits(text):
             number += text.count(b"\n", line_start, start)
             if block.offsets:
                 offset = block.offsets[number - block.number]
             else:
                 encoding = block.encoding
                 offset += width(text[line_start:start], encoding) if encoding else start - line_start
-            line_start = start
-            if self._watch:
+            line_start, place = start, (number, offset, start)
+            if asleep and self._wakes(raw, asleep, clean, place):
+                continue
+            if self._watch and found:
                 self._taken.setdefault(number, [])
-            self._line(raw, found, clean, (number, offset, start))
+            self._line(raw, found, clean, place)
         if self._watch:
             self._show(block, self._watch)
 
@@ -223,6 +205,18 @@ class Stream:
             watch(block.number + len(lines), rest, self._taken.get(block.number + len(lines)))
         self._taken.clear()
 
+    def _wakes(self, raw: bytes, asleep: list[Format], clean: bool, place: Place) -> bool:
+        """Whether a line identifies formats that are asleep; one in a text that is being printed doesn't."""
+        woken = False
+        for fmt in asleep:
+            text = identifying(fmt, raw.rstrip(b"\r"), clean and self._search.plain)
+            if text is not None and not self._is_quoted(text, fmt.engine, place):
+                woken |= self._search.wake(fmt, text.label, place[2], place[1])
+        return woken
+
+    def _is_quoted(self, text: Carried, engine: str, place: Place) -> bool:
+        return bool(self._quotes) and self._quotes.hold(text.label, self._at(text, place), engine)
+
     def _line(self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, place: Place) -> None:
         """Hand a line to the first reader one of whose patterns it matches: bare, unwrapped or unindented."""
         plain = clean and self._search.plain
@@ -234,8 +228,8 @@ class Stream:
         for needle, trials in found:
             if bare and self._try(trials, bare, place):
                 return
-            if texts is None or _has_parts(raw):
-                texts = _texts(raw, needle, plain)
+            if texts is None or has_parts(raw):
+                texts = texts_of(raw, needle, plain)
             for text in texts:
                 if text.more:
                     self._message(text, found, place)
@@ -246,7 +240,7 @@ class Stream:
     def _message(self, text: Carried, found: list[tuple[bytes, list[Trial]]], place: Place) -> None:
         """Hand each line of a message that holds several to its reader."""
         for line in (text.body, *text.more):
-            bodies = [text._replace(body=body) for body in _unindented(line)]
+            bodies = [text._replace(body=body) for body in unindented(line)]
             any(self._try(trials, body, place) for _, trials in found for body in bodies)
 
     def _at(self, text: Carried, place: Place) -> At:

@@ -49,7 +49,7 @@ def anonymize(
         UnrecognisedError: it is no log that a format knows.
     """
     source = _the_one(given)
-    with tempfile.TemporaryDirectory(prefix="phasewise-") as folder:
+    with _folder() as folder:
         path = _on_disk(source, Path(folder) / "log")
         latest = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         asked = Asked(printable(source.name), engine, formats, latest)
@@ -57,13 +57,36 @@ def anonymize(
         if parsed.engine is None:
             raise UnrecognisedError(f"{asked.name}: no engine's log that I know.")
         new = Path(folder) / "new"
-        with new.open("wb") as file:
+        with _spooled(folder), new.open("w+b") as file:
             where = rewrite(path, file, asked, parsed)
         if where is not None:
             raise InputError(
                 f"{asked.name}: masked, it would not say the same ({where}); nothing was written."
             )
         _hand_over(new, output, latest)
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="phasewise-")
+    except OSError as error:
+        raise InputError(f"{tempfile.gettempdir()}: can't be written ({error.strerror or error}).") from None
+    with folder as name:
+        yield name
+
+
+@contextmanager
+def _spooled(folder: str) -> Iterator[None]:
+    """Name the folder that is full: what is written there is on its way to somewhere else.
+
+    Raises:
+        InputError: it can't be written to.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{folder}: can't be written ({error.strerror or error}).") from None
 
 
 def _the_one(given: str) -> Input:
@@ -79,7 +102,7 @@ def _on_disk(source: Input, spool: Path) -> Path:
     """Where the log can be read twice: a file lies there already."""
     if source.name != STDIN:
         return Path(source.name)
-    with spool.open("wb") as file:
+    with _spooled(str(spool.parent)), spool.open("wb") as file:
         file.writelines(blocks(source))
     return spool
 

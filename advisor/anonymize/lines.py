@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _END = MAX_LINE // 2
 _SIGNS = re.compile(rb"[\s{}\[\](),:;|+=*_-]*")
 
+_LAST_SIGNS = re.compile(rb"[\s{}\[\](),;]*$")
+
 
 class Rewriter:
     """Writes lines masked.
@@ -38,7 +40,7 @@ class Rewriter:
         self._signs = () if asked.engine else [literal for fmt in asked.formats for literal in fmt.identify]
         self._shown: set[tuple[str, bytes]] = set()
 
-    def line(self, number: int, line: bytes, taken: list[Taken] | None) -> None:  # noqa: ARG002
+    def line(self, number: int, line: bytes, taken: list[Taken] | None) -> None:
         """Write a line that was read by so much."""
         self._write(self._rewritten(line.rstrip(b"\r\n"), taken) + b"\n" * line.endswith(b"\n"))
 
@@ -47,16 +49,21 @@ class Rewriter:
             return self._long(line) if len(line) > MAX_LINE else self._masked(line, taken)
         if _SIGNS.fullmatch(line):
             return line
-        head = self._masker.heads.parted(decoded(line[:MAX_LINE]))[0]
+        head = self._masker.heads.known(decoded(line[:MAX_LINE]))
         kept = ends_of(line)
         signs = [sign for sign in self._signs if sign in kept and (head, sign) not in self._shown]
         self._shown.update((head, sign) for sign in signs)
-        return (head.encode() + b" ".join(signs)) if signs else head.encode()
+        if not signs:
+            return head.encode()
+        before, after = _SIGNS.match(line), _LAST_SIGNS.search(line)
+        if head or not before or not after:
+            return head.encode() + b" ".join(signs)
+        return before[0] + b" ".join(signs) + after[0]
 
     def _masked(self, line: bytes, taken: Sequence[Taken]) -> bytes:
         return self._masker.line(decoded(line), taken).encode("utf-8", "replace")
 
     def _long(self, line: bytes) -> bytes:
-        """A line of which only the ends are read: they stay ends."""
-        head, tail = (self._masked(part, ()) for part in (line[:_END], line[-_END:]))
-        return head[:_END].ljust(_END, b"x") + b"x" + tail[-_END:].rjust(_END, b"x")
+        """A line of which only the ends are read: its beginning is masked, and nothing stays of its end."""
+        head = self._masker.line(decoded(line[:_END]), ()).encode("utf-8", "replace")
+        return head[:_END].ljust(_END, b"x") + b"x" * (_END + 1)

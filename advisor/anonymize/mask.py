@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from advisor.anonymize.heads import ANSI, Heads
 from advisor.anonymize.matched import Matched
-from advisor.anonymize.prose import SAID
+from advisor.anonymize.prose import LONG, SAID
 from advisor.anonymize.vocabulary import PIECE, WORD
 
 if TYPE_CHECKING:
@@ -41,24 +41,38 @@ _TOKEN = re.compile(
     r"|(?P<sign>[^\w\s])"
 )
 _PART = re.compile(
-    r"(?P<number>(?:\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?(?:h|m|s|ms|us|µs|ns|[kKMGT]i?B?|B)?)+(?!\w)|[bv]\d+(?!\w))"
+    r"(?P<number>(?:\d++(?:[.,]\d++)*+(?:[eE][+-]?\d++)?+(?:ms|us|µs|ns|h|m|s|[kKMGT]i?B?|B)?+)++(?!\w)|[bv]\d++(?!\w))"
     r"|(?P<word>\w+)|(?P<sign>[^\w])"
 )
 _HEX = re.compile(r"[0-9a-f]{8,}")
-_TIME_WORDS = {
+_VALUES = {
     *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
+    *("inf", "nan", "infinity", "true", "false", "null", "none"),
     *("mon", "tue", "wed", "thu", "fri", "sat", "sun", "am", "pm", "utc", "gmt", "cet", "cest"),
 }
 _INTS = re.compile(r"\[\s*-?\d+(?:\s*,\s*-?\d+){7,}\s*,?\s*\]?")
 """Eight numbers and more: the ids of a prompt's tokens."""
+_CARRIED = {"log", "MESSAGE", "message", "msg"}
+"""Keys under which carriers keep a whole line."""
 _LABELS = {"CONTAINER_NAME", "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT"}
 _NAMED = re.compile(r"(\w+)\s*[=:]\s*[bru]?$")
 """What stands before a text in quotes and names it, without quotes of its own."""
+_SECRET = re.compile(r"(?i).*(?:api_?key|password|passwd|secret|authorization|cookie)s?")
+_ASKED = re.compile(r"([?&][\w-]+=)[^&\s\"'#]+")
+_GIVEN = re.compile(r"(?i)((?:api[_-]?key|password|passwd|secret|authorization)s?\s*[=:]\s*)[^\s\"',;)\]}]+")
 _ENDED = re.compile(r"(?<!\\)(?:\\\\)*[\"']$")
 _RUN = re.compile(r"\b[xX](?: [xX]\b){2,}")
 _BESIDE = re.compile(r"(\b[xX]\d* )-?\d[\d.,-]*(?: \d[\d.,-]*)*")
 """Numbers after a word that nobody knows: a telephone's, a house's."""
+_BREAKS = re.compile(r"([\r\n]+)")
+_LIKE_LETTERS = re.compile(
+    r"[\u0300-\u036f\u2100-\u214f\u2460-\u24ff\u2776-\u2793\u2800-\u28ff\u3200-\u33ff\U0001f100-\U0001f1ff]"
+)
+"""Letters in circles, of Braille, and others that are signs to Unicode."""
+_QUOTE, _DOUBLED = '"', '""'
+_CELL = re.compile(r'"((?:[^"]|"")*+)"|[^"]+|"')
 _PAIR = 2
+_LONG_NUMBER = 8
 _SHORTEST_HEX = 8
 _REMEMBERED = 100_000
 """How many texts keep their numbers; one not met for so many others gets a new one."""
@@ -72,7 +86,8 @@ class Masker:
         prose: tells sentences from what engines print.
         names: what rows say, as the log spells it, and what it is called instead.
         ids: the ids of requests, which are kept.
-        network: masks addresses and names of machines.
+        private: masks keys, addresses and names of machines.
+        kept: the texts of rows, also where a prompt may stand.
         strict: nothing stays of what stands outside of a pattern's groups but the pattern's own words.
 
     Attributes:
@@ -85,15 +100,17 @@ class Masker:
         prose: Prose,
         names: Names,
         ids: Collection[str],
-        network: Callable[[str], str],
+        private: Callable[[str], str],
         *,
+        kept: Collection[str] = (),
         strict: bool = True,
     ) -> None:
         self._words = words
         self._prose = prose
         self._names = names
         self._ids = ids
-        self._network = network
+        self._private = private
+        self._kept = kept
         self.heads = Heads(self._name)
         self._matched = Matched(self._captured, self.number, self._shown, strict=strict)
         self._read: dict[str, Taken] = {}
@@ -113,9 +130,10 @@ class Masker:
             body = decoded(read[0].match.string)
             head, found, rest = plain.rpartition(body)
             if found and not rest and "{" not in head:
-                return self.heads.label(head) + self._matched.masked(read[0])
+                return self.heads.read(head) + self._matched.masked(read[0])
         self._read = {self._shown(decoded(taken.match.string)): taken for taken in read}
         head, body = self.heads.parted(plain)
+        self.heads.read(head)
         return head + "\r".join(self._said(part) for part in body.split("\r"))
 
     def text(self, text: str, key: str = "") -> str:
@@ -143,18 +161,27 @@ class Masker:
         return self._given
 
     def _shown(self, text: str) -> str:
-        """The text with what rows are called by, and no machine's name."""
-        return self._network(self._names.replaced(text))
+        """The text with what rows are called by, and no key or machine's name."""
+        return self._private(self._names.replaced(text))
 
     def _captured(self, text: str, key: str = "") -> str:
         """What a pattern's group took, or no pattern at all."""
-        masked = self._mask(self._shown(_INTS.sub("[0]", text)), key)
+        plain = _GIVEN.sub(r"\1x", _ASKED.sub(r"\1x", _INTS.sub("[0]", text)))
+        shown = self._shown(plain)
+        masked = _CELL.sub(self._cell, shown) if _DOUBLED in shown else self._mask(shown, key)
         return _BESIDE.sub(r"\g<1>0", _RUN.sub("x", masked))
 
     def _said(self, text: str) -> str:
         """A part of a line, which may be what was read of it."""
         taken = self._read.get(self._shown(text))
         return self._matched.masked(taken) if taken else self._captured(text)
+
+    def _cell(self, found: re.Match[str]) -> str:
+        """A cell of CSV in quotes, whose own are doubled; or what stands between such cells."""
+        cell = found[1]
+        if cell is None:
+            return self._mask(found[0])
+        return f'"{self._mask(cell.replace(_DOUBLED, _QUOTE)).replace(_QUOTE, _DOUBLED)}"'
 
     def _mask(self, text: str, key: str = "", *, numbered: bool = False) -> str:
         parts: list[str] = []
@@ -182,6 +209,8 @@ class Masker:
             kind, said = token.lastgroup, token[0]
             if kind == "chunk":
                 said = self._chunk(said, numbered=numbered or text[token.end() : token.end() + 1] == "=")
+            elif kind == "sign" and _LIKE_LETTERS.match(said):
+                said = "x"
             elif kind == "uuid" and said not in self._ids:
                 said = f"00000000-0000-0000-0000-{self.number(said):012x}"
             parts.append(said)
@@ -203,29 +232,28 @@ class Masker:
         """A text that stands in quotes."""
         if key in _LABELS:
             return self.heads.label(text)
-        if self._read:
-            head, body = self.heads.parted(text)
-            line = body.rstrip("\r\n")
-            for start in (0, len(line) - len(line.lstrip(" \t"))):
-                if taken := self._read.get(line[start:]):
-                    return head + body[:start] + self._matched.masked(taken) + body[len(line) :]
-            if any(part in self._read for part in re.split(r"[\r\n]+", text)):
-                return "".join(
-                    self._matched.masked(self._read[part]) if part in self._read else self._emptied(part)
-                    for part in re.split(r"([\r\n]+)", text)
-                )
-        if key.lower() in SAID:
+        if (lines := self._lines(text)) is not None:
+            return lines
+        if text not in self._kept and (key.lower() in SAID or _SECRET.fullmatch(key)):
             return f"x{self.number(text)}"
-        text = self._prose.without(text, _PAIR)
-        masked = self._mask(text, key, numbered=not any(c.isspace() for c in text))
-        return masked if any(self._is_known(word) for word in WORD.findall(text)) else self._unknown(text)
+        text = self._prose.without(text, LONG if key in _CARRIED else _PAIR)
+        return self._mask(text, key, numbered=not any(c.isspace() for c in text))
 
-    def _emptied(self, text: str) -> str:
-        return "" if text.strip() else text
-
-    def _unknown(self, text: str) -> str:
-        """A text of which no word is known: numbers and signs stay."""
-        return self._mask(text) if not re.search(r"[^\W\d]", text) else f"x{self.number(text)}"
+    def _lines(self, text: str) -> str | None:
+        """Lines of a text that were read, and the breaks between them; ``None`` where none was."""
+        if not self._read:
+            return None
+        parts, found = [], False
+        for part in _BREAKS.split(text):
+            head, body = self.heads.parted(part)
+            indented = len(body) - len(body.lstrip(" \t"))
+            taken = self._read.get(body) or self._read.get(body[indented:])
+            said = self._matched.masked(taken) if taken else ""
+            if taken and self._shown(decoded(taken.match.string)) != body:
+                said = body[:indented] + said
+            found = found or taken is not None
+            parts.append(head + said if taken or part.strip() else part)
+        return "".join(parts) if found else None
 
     def _is_sentence(self, text: str) -> bool:
         return any(c.isspace() for c in text) and self._prose.is_in(text)
@@ -233,7 +261,7 @@ class Masker:
     def _name(self, name: str) -> str:
         """The name of a container or a machine: its words without digits, if they are known, and numbers."""
         return WORD.sub(
-            lambda m: m[0] if m[0].isdigit() or self._is_plain(m[0]) else f"x{self.number(m[0])}", name
+            lambda m: m[0] if _is_short(m[0]) or self._is_plain(m[0]) else f"x{self.number(m[0])}", name
         )
 
     def _is_plain(self, word: str) -> bool:
@@ -264,7 +292,7 @@ class Masker:
     def _knows(self, word: str) -> bool:
         """Whether formats read by a word, or by its parts; Python's coroutines have an ``a`` before it."""
         lower = word.lower()
-        if lower in self._words or lower in _TIME_WORDS or lower.removeprefix("a") in self._words:
+        if lower in self._words or lower in _VALUES or lower.removeprefix("a") in self._words:
             return True
         if _HEX.fullmatch(word):  # rows may hold the beginning of a digest
             return any(lower[:end] in self._words for end in range(_SHORTEST_HEX, len(lower)))
@@ -274,7 +302,7 @@ class Masker:
         return len(pieces) > 1 and all(piece == "_" or self._is_piece(piece) for piece in pieces)
 
     def _is_piece(self, piece: str) -> bool:
-        return piece.isdigit() or piece.lower() in self._words
+        return _is_short(piece) or piece.lower() in self._words
 
 
 _IN_QUOTES = re.compile(rf"{_QUOTED}|{_OPEN}")
@@ -283,6 +311,10 @@ _IN_QUOTES = re.compile(rf"{_QUOTED}|{_OPEN}")
 def decoded(text: bytes) -> str:
     """Bytes of a log as text."""
     return text.decode("utf-8", "replace")
+
+
+def _is_short(number: str) -> bool:
+    return number.isdigit() and len(number) < _LONG_NUMBER
 
 
 def _is_machine(word: str, number: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.anonymize.vocabulary import PIECE, words_of
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from parsers.stream import Taken
 
 _WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
+_FOREIGN = re.compile(r"[^\x00-\x7f\w]+")
+_TELLING = re.compile(r"[^\W\d_]\w+|\d{3,}")
+_IN_QUOTES = re.compile(r"\"[^\"]{2,}\"|(?<!\w)'[^']{2,}'(?!\w)")
 
 
 class _Part(NamedTuple):
@@ -57,7 +62,9 @@ class Matched:
                 part if part.is_captured else part._replace(masked=self._captured(_slice(match, parts, at)))
                 for at, part in enumerate(parts)
             ]
-        elif self._says_more(taken, parts):
+        elif self._says_more(taken, parts) or any(
+            _IN_QUOTES.search(p.masked) for p in parts if not p.is_captured
+        ):
             parts = self._reduced(taken, parts)
         return "".join(part.masked for part in parts)
 
@@ -69,13 +76,14 @@ class Matched:
             spans.append((0, size))
         cuts = sorted({0, match.end(), size, *(at for span in spans for at in span)})
         parts = []
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             text = match.string[start:end].decode("utf-8", "replace")
             if any(first <= start and end <= last for first, last in spans):
                 parts.append(_Part(start, self._captured(text), True))
             else:
-                kept = words if start < match.end() else frozenset[str]()
-                said = _WORD.sub(partial(self._word, kept), self._shown(text))
+                inside = start < match.end()
+                said = _WORD.sub(partial(self._word, words if inside else frozenset()), self._shown(text))
+                said = said if inside else _FOREIGN.sub("x", _DIGIT.sub("0", said))
                 parts.append(_Part(start, said, False))
         return parts
 
@@ -107,7 +115,7 @@ class Matched:
         for at, part in enumerate(parts):
             if part.is_captured:
                 continue
-            words = [m.span() for m in re.finditer(r"[^\W\d_]\w+|\d{5,}", part.masked)]
+            words = [m.span() for m in _TELLING.finditer(part.masked)]
             stack = [words] if words else []
             while stack:
                 tried = stack.pop()
@@ -141,10 +149,12 @@ def _fits(taken: Taken, parts: list[_Part]) -> bool:
         moved[part.start] = at
         at += len(text)
     moved[len(taken.match.string)] = at
-    match = taken.trial.match(b"".join(said))
+    line, old = b"".join(said), taken.match
+    if taken.trial.word not in line or not any(needle in line for needle in _needles(taken)):
+        return False
+    match = taken.trial.match(line)
     if match is None:
         return False
-    old = taken.match
     return all(
         match.span(group) == tuple(moved.get(place, -1) for place in old.span(group))
         for group in range(1, old.re.groups + 1)
@@ -159,6 +169,10 @@ def _own_words(pattern: re.Pattern[bytes]) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _own_counts(pattern: re.Pattern[bytes]) -> Counter[str]:
     return Counter(word.lower() for word in _WORD.findall(pattern.pattern.decode("utf-8", "replace")))
+
+
+def _needles(taken: Taken) -> list[bytes]:
+    return [line.needle for line in taken.trial.format.lines if line.pattern is taken.match.re]
 
 
 def _reads_all(taken: Taken) -> bool:

@@ -90,9 +90,7 @@ def parse(path: Path, asked: Asked, watch: Watch | None = None) -> Parsed:
     Raises:
         InputError: it can't be read.
     """
-    stream = Stream(
-        asked.name, engine=asked.engine, latest=asked.latest, formats=asked.formats, watch=watch
-    )
+    stream = Stream(asked.name, engine=asked.engine, latest=asked.latest, formats=asked.formats, watch=watch)
     source = SourceReader(stream, engine=asked.engine, formats=asked.formats)
     parsed = Parsed()
     for block in blocks(Input(str(path))):
@@ -104,9 +102,9 @@ def parse(path: Path, asked: Asked, watch: Watch | None = None) -> Parsed:
     return parsed
 
 
-def redacted_rows(parsed: Parsed) -> Rows:
+def redacted_rows(parsed: Parsed, words: Redactor | None = None) -> Rows:
     """The rows and setups as every output shows them."""
-    words = Redactor()
+    words = words or Redactor()
     number_secrets(words, parsed.tables, parsed.setups)
     frames = {name: redacted(frame, words) for name, frame in parsed.frames.items()}
     return frames, [redacted_setup(setup, words) for setup in parsed.setups]
@@ -124,12 +122,13 @@ def rewrite(path: Path, out: BinaryIO, asked: Asked, parsed: Parsed) -> str | No
     Returns:
         Where the new log's rows are others than the old one's, in words; ``None`` where they are the same.
     """
-    rows = redacted_rows(parsed)
+    redactor = Redactor()
+    rows = redacted_rows(parsed, redactor)
     where = None
     for strict in (True,) if parsed.is_document else (True, False):
         out.seek(0)
         out.truncate()
-        _write(path, out, asked, parsed, _masker(asked, parsed, *rows, strict=strict))
+        _write(path, out, asked, parsed, _masker(asked, parsed, rows, redactor, strict=strict))
         new = parse(Path(out.name), asked)
         where = "where it breaks" if new.problem != parsed.problem else _difference(rows, redacted_rows(new))
         if where is None:
@@ -147,23 +146,22 @@ def _write(path: Path, out: BinaryIO, asked: Asked, parsed: Parsed, masker: Mask
     out.flush()
 
 
-def _masker(
-    asked: Asked, parsed: Parsed, frames: dict[str, pl.DataFrame], setups: list[Setup], *, strict: bool
-) -> Masker:
+def _masker(asked: Asked, parsed: Parsed, rows: Rows, redactor: Redactor, *, strict: bool) -> Masker:
     """What masks the log's texts and keeps those of its rows."""
     names: dict[str, str] = {}
     ids: set[str] = set()
-    for column, raw, shown in _pairs(parsed, frames, setups):
+    for column, raw, shown in _pairs(parsed, *rows):
         if raw != shown:
             kept = _root(raw) + shown if column == "model" else shown
             names |= {spell(raw): spell(kept) for spell in _SPELLINGS}
         if column == "request_id":
             ids |= {shown, shown.rpartition("-")[0]}  # engines number what a request asks for
-    shown_texts = [shown for column, _, shown in _pairs(parsed, frames, setups) if column != "request_id"]
+    shown_texts = [shown for column, _, shown in _pairs(parsed, *rows) if column != "request_id"]
     texts = texts_of(asked.formats)
     words = {*words_of(texts), *(word.lower() for text in shown_texts for word in WORD.findall(text))}
     prose = Prose((*(spelled for text in texts for spelled in spellings(text)), *shown_texts))
-    return Masker(words, prose, Names(names), ids, Redactor().network, strict=strict)
+    private = redactor.private
+    return Masker(words, prose, Names(names), ids, private, kept=frozenset(shown_texts), strict=strict)
 
 
 def _pairs(

@@ -18,6 +18,7 @@ from advisor.redact.patterns import (
     NETWORK,
     SECRETS,
     SUSPECT,
+    TOKENS,
     USERS,
     is_telling,
     same,
@@ -32,7 +33,7 @@ _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
-    r"|[\U000e0000-\U000e007f]"
+    r"|[\U000e0000-\U000e007f\ufdd0-\ufdef\ufffe\uffff]"
 )
 _TRAILING = re.compile(r"[\s.,;:!?'\")\]}>]+$")
 _ALONE = re.compile(r"(?<![\w.@/\\\[-])[A-Za-z_]\w*(?:[.-]\w+)*(?![\w-])")
@@ -101,9 +102,9 @@ class Redactor(Plain):
         looks_like_path = cleaned.startswith(("/", "~", ".")) or "\\" in cleaned or cleaned.count("/") > 1
         return self.text(re.split(r"[/\\]", cleaned)[-1] if looks_like_path else cleaned)
 
-    def network(self, text: str) -> str:
-        """The text with nothing but addresses and names of machines masked."""
-        return self._masked(text, NETWORK)
+    def private(self, text: str) -> str:
+        """The text with keys, addresses and names of machines masked, and its spaces as they are."""
+        return self._masked(text, TOKENS + NETWORK)
 
     def label(self, kind: str, it: str) -> str:
         """The label of a secret."""

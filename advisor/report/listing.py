@@ -72,7 +72,8 @@ class Listing:
     @cached_property
     def columns(self) -> list[Column]:
         """Those that tell something."""
-        labels = _LABELS if self.rows.clock == "utc" else _LABELS | {"at": "arrived s"}
+        unit = "" if self.rows.clock == "utc" else ", s" if self.rows.slot_first else " s"
+        labels = _LABELS | {"at": f"{self.rows.begins}{unit}"}
         return [
             Column(name, label, self._kind(name))
             for name, label in labels.items()
@@ -86,7 +87,7 @@ class Listing:
         other, total = (float(rows[name].sum()) for name in ("other_ms", "total_ms"))
         dull = {
             "slot": rows["slot"].n_unique() == 1,
-            "evaluated": rows.select((pl.col("evaluated") == pl.col("prompt")).all()).item(),
+            "evaluated": rows.select(_repeats_prompt().all()).item(),
             "other_ms": other <= VISIBLE * total,
         }
         return {name for name, is_dull in dull.items() if is_dull}
@@ -139,6 +140,11 @@ class Listing:
             "clock": self.rows.clock,
             "page": PAGE_ROWS,
         }
+
+
+def _repeats_prompt() -> pl.Expr:
+    evaluated = pl.col("evaluated")
+    return evaluated.is_null() | evaluated.eq_missing(pl.col("prompt"))
 
 
 def _packed(name: str, values: list[Any]) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,6 +71,8 @@ def heading(analysis: Analysis) -> str:
         read.append(analysis.setup.model)
     if analysis.summary.requests:
         read.append(plural(analysis.summary.requests, "request"))
+    if analysis.summary.tests:
+        read.append(plural(len(analysis.summary.tests), "test"))
     if analysis.summary.means is not None and analysis.summary.means.requests:
         read.append(f"{plural(analysis.summary.means.requests, 'request')} summed up")
     if analysis.summary.intervals:
@@ -141,6 +145,34 @@ def setup_line(analysis: Analysis) -> str:
     return ", ".join(known)
 
 
+def named_setup(analysis: Analysis) -> str:
+    """The setup in a line, engine, version and model first: where the heading is far above."""
+    s = analysis.setup
+    names = " ".join(filter(None, (s.engine, s.engine_version)))
+    return ", ".join(filter(None, (names, s.model, setup_line(analysis))))
+
+
+_PROGRAMS = "curl|docker|llama-bench|lms|numactl|nvidia-smi|ollama|phasewise|python|vllm|PARAMETER"
+_PASTED = re.compile(
+    rf"""--?\w[\w-]*(?:[ =].*)?            # switches
+    | (?:{_PROGRAMS})\ (?!.*\bwithout\b).*   # a command, or a line of a Modelfile
+    | \w+\ ?=\ ?\S+(?:,?\ \w+\ ?=\ ?\S+)*    # settings and arguments
+    | [a-z]+(?:_[a-z]+)*:\ \S+            # a line of YAML
+    """,
+    re.VERBOSE,
+)
+
+
+def pasted(text: str) -> bool:
+    """Whether a change is text to paste, and not a sentence: switches, settings, a command or JSON."""
+    if text.startswith('"'):
+        try:
+            return isinstance(json.loads(f"{{{text}}}"), dict)
+        except ValueError:
+            return False
+    return _PASTED.fullmatch(text) is not None
+
+
 def concurrency(analysis: Analysis) -> str:
     """How many requests ran at once; empty where that is not known."""
     most = analysis.summary.concurrency
@@ -150,9 +182,9 @@ def concurrency(analysis: Analysis) -> str:
 
 
 def made(report: Report) -> str:
-    """Which version made the report, where, and which time it covers."""
+    """Which version wrote the report, where, and which time the log covers."""
     how = report.reproduce
-    said = f"phasewise {how.version}, Python {how.python}, {how.system}."
+    said = f"Written by phasewise {how.version} with Python {how.python} on {how.system}."
     if how.first_at is None or how.last_at is None:
         return f"{said} The log has no wall clock."
     return f"{said} The log covers {how.first_at:%Y-%m-%d %H:%M:%S} to {how.last_at:%Y-%m-%d %H:%M:%S} UTC."

@@ -85,7 +85,8 @@ class Rows:
     def requests(self) -> pl.DataFrame:
         """Each request, in the log's order, with what is derived from it.
 
-        ``at`` is when it arrived: ms since 1970 or since the process started (see `clock`), else null.
+        ``at`` is when it began as `begins` says: ms since 1970 or since the process started (see `clock`),
+        else null.
         ``prefill_tok_s`` and ``decode_tok_s`` are of valid samples only; ``depth`` and ``ms_token`` of
         answers that tell of the machine: such as ran alone, where any did.
         """
@@ -131,6 +132,16 @@ class Rows:
             return "utc"
         one_process = rows.select(pl.struct("source", "run").n_unique()).item() == 1
         return "process" if one_process and rows["clock_start_ms"].count() >= enough else "order"
+
+    @cached_property
+    def slot_first(self) -> bool:
+        """Whether the first that is logged of every request is that a slot took it."""
+        return self.m.generations["ttft_from"].drop_nulls().unique().to_list() == ["slot"]
+
+    @property
+    def begins(self) -> str:
+        """What happened to a request at its time ``at``."""
+        return "taken by a slot" if self.slot_first else "arrived"
 
     def _arrival(self) -> pl.Expr:
         by_clock = {"utc": _utc_ms(), "process": pl.col("clock_start_ms"), "order": pl.lit(None, pl.Float64)}

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from advisor.model import Percentiles
 from advisor.report.page import PHASES, VISIBLE
+from rules.caveats.log_hides_timings import ALL_SHOWN
 from rules.words import count, duration, percent, rate, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from advisor.model import Analysis, Percentiles, Steps, Summary
+    from advisor.model import Analysis, BenchmarkTest, Source, Steps, Summary
     from advisor.ticket import Report, SlowRequest
 
 SHORT = ("p50", "p95", "max")
 LONG = ("p50", "p90", "p95", "p99", "max")
+MOST_TESTS = 40
+"""Of a benchmark, as many as a page lists."""
+
 _SIZES = ("_bytes", "_bytes_per_token")
 _AMOUNTS = (
     "requests",
+    "tests",
     "intervals",
     "aggregates",
     "aborted requests",
@@ -40,11 +46,17 @@ _NAMES = {
     "threads_available": "hardware threads",
     "threads_batch": "threads for prefill",
 }
+_TOKENS = {
+    "prompt": "prompt_tokens",
+    "cached": "cached_tokens",
+    "evaluated": "prefill_tokens",
+    "output": "output_tokens",
+}
 _NO_FACT = {"source", "line", "origin", "disputed", "devices"}
 
 
 def measured(analysis: Analysis, at: tuple[str, ...] = SHORT) -> list[tuple[str, ...]]:
-    """The table: header first; of requests, else of the engine's steps or windows; empty without any.
+    """The table: header first; of requests, tests, sums, steps or windows; empty without any.
 
     Args:
         analysis: what to show.
@@ -52,14 +64,16 @@ def measured(analysis: Analysis, at: tuple[str, ...] = SHORT) -> list[tuple[str,
     """
     s = analysis.summary
     if not s.requests:
-        return _means(s) or _steps(s) or _windows(s)
+        return _tests(s) or _means(s) or _steps(s) or _windows(s)
     start = {"slot": " (from slot)", "arrival": " (from arrival)"}.get(s.ttft_from or "", "")
     blank = ("",) * (len(at) - 1)
+    evaluated = s.prefill_tokens if s.prompt_tokens.n < s.prefill_tokens.n else Percentiles()
     rows = [
         (f"time to first token{start}", *_spread(s.ttft_ms, at, duration)),
         ("total", *_spread(s.total_ms, at, duration)),
         ("time per token (TPOT)", *_spread(s.tpot_ms, at, duration)),
         ("prompt tokens", *_spread(s.prompt_tokens, at, count)),
+        ("prompt tokens evaluated", *_spread(evaluated, at, count)),
         ("output tokens", *_spread(s.output_tokens, at, count)),
         ("prefill", rate(s.prefill_tok_s.p50), *blank, count(s.prefill_tok_s.n)),
         ("decode", rate(s.decode_tok_s.p50), *blank, count(s.decode_tok_s.n)),
@@ -68,6 +82,32 @@ def measured(analysis: Analysis, at: tuple[str, ...] = SHORT) -> list[tuple[str,
     if s.cached_share is not None:
         shown.append(("prompt tokens from cache", percent(s.cached_share), *blank, ""))
     return [("", *at, "n"), *shown] if shown else []
+
+
+def _tests(s: Summary) -> list[tuple[str, ...]]:
+    """A benchmark's tests; a column that none of them fills is left out."""
+    if not s.tests:
+        return []
+    several = len({test.model for test in s.tests}) > 1
+    rows = [
+        ("test", "model", "prefill", "decode", "total", "evaluated", "output", "context"),
+        *(_test(test, several=several) for test in s.tests[:MOST_TESTS]),
+    ]
+    told = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    more = len(s.tests) - MOST_TESTS
+    rest = [(f"{more:,} more", *("" for _ in told[1:]))] if more > 0 else []
+    return [*zip(*told, strict=True), *rest]
+
+
+def _test(test: BenchmarkTest, *, several: bool) -> tuple[str, ...]:
+    speeds = (rate(test.prefill_tok_s), rate(test.decode_tok_s), duration(test.total_ms))
+    sizes = (count(n) for n in (test.prefill_tokens, test.output_tokens, test.context_tokens))
+    model = (test.model or "") if several else ""
+    return (
+        test.name or f"line {test.line:,}",
+        model,
+        *("" if said == "?" else said for said in (*speeds, *sizes)),
+    )
 
 
 def _means(s: Summary) -> list[tuple[str, ...]]:
@@ -119,8 +159,7 @@ def _windows(s: Summary) -> list[tuple[str, ...]]:
         ("KV cache in use, at most", percent(w.kv_usage_max)),
         ("prefix cache hits, last", percent(w.prefix_hit_rate)),
     ]
-    told = [(*row, "", "", "") for row in rows if row[1] != "?"]
-    return [("", "value", "", "", ""), *told]
+    return [("", "value"), *(row for row in rows if row[1] != "?")]
 
 
 def _spread(p: Percentiles, at: tuple[str, ...], say: Callable[[float | None], str]) -> tuple[str, ...]:
@@ -131,15 +170,18 @@ def slowest(report: Report) -> list[tuple[str, ...]]:
     """The slowest requests, each split; a phase or a number that none of them tells has no column."""
     if not report.slowest:
         return []
-    header = ("request", "total", *PHASES, "prompt", "cached", "output")
-    rows = [header, *(_slow(one) for one in report.slowest)]
+    header = ("request", "total", *PHASES, *_TOKENS)
+    whole = all(one.prompt_tokens is not None for one in report.slowest)
+    rows = [header, *(_slow(one, whole=whole) for one in report.slowest)]
     told = [column for column in zip(*rows, strict=True) if set(column[1:]) - {"?", ""}]
     return list(zip(*told, strict=True))
 
 
-def _slow(one: SlowRequest) -> tuple[str, ...]:
+def _slow(one: SlowRequest, *, whole: bool) -> tuple[str, ...]:
+    """A row; what was evaluated is told only where not every prompt is."""
     phases = (_visible(getattr(one, f"{phase}_ms"), phase, one.total_ms) for phase in PHASES)
-    tokens = (count(n) for n in (one.prompt_tokens, one.cached_tokens, one.output_tokens))
+    told = {what: getattr(one, name, None) for what, name in _TOKENS.items()}
+    tokens = ("" if whole and what == "evaluated" else count(n) for what, n in told.items())
     return f"{one.source}:{one.line}", duration(one.total_ms), *phases, *tokens
 
 
@@ -152,12 +194,21 @@ def sources(analysis: Analysis) -> list[tuple[str, ...]]:
     """What was read, file by file; a number that is 0 everywhere has no column."""
     header = ("log", "engine", "size", "lines", *_AMOUNTS)
     rows: list[tuple[str, ...]] = [header]
+    benchmarks = {test.source for test in analysis.summary.tests}
     for one in analysis.sources:
         engine = " ".join(filter(None, (one.engine, one.engine_version)))
-        amounts = (count(getattr(one, amount.replace(" ", "_"))) for amount in _AMOUNTS)
+        amounts = (count(_amount(one, what, tests=one.path in benchmarks)) for what in _AMOUNTS)
         rows.append((one.path, engine, size(one.bytes), count(one.lines), *amounts))
     kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"0"}]
     return list(zip(*kept, strict=True))
+
+
+def _amount(source: Source, what: str, *, tests: bool) -> int:
+    """How many of these a source holds; what a benchmark's output counts as requests are its tests."""
+    if what in ("requests", "tests"):
+        return source.requests if tests == (what == "tests") else 0
+    amount: int = getattr(source, what.replace(" ", "_"))
+    return amount
 
 
 def facts(analysis: Analysis) -> list[tuple[str, ...]]:
@@ -180,6 +231,8 @@ def fact(name: str, value: object) -> str:
     """The value of a setup's fact in words."""
     if isinstance(value, bool):
         return "on" if value else "off"
+    if name == "verbosity" and value == ALL_SHOWN:
+        return "all"
     if isinstance(value, int | float):
         return size(value) if name.endswith(_SIZES) else f"{value:,}"
     return str(value)

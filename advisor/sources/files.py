@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import zstandard
 
-from advisor.errors import InputError, UnrecognisedError
+from advisor.errors import InputError, MissingError, UnrecognisedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 BLOCK = 1 << 20
 _LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".bz2", ".xz"}
+_WRITTEN = {".md", ".markdown", ".html", ".htm", ".xml", ".svg", ".parquet"}
 _SNIFF, _MAGIC = 8192, 6
 _ZSTD_STEP = 8192
 _LONG = 80
@@ -58,7 +59,14 @@ def expand(paths: Sequence[str]) -> tuple[list[Input], list[InputError]]:
         for one in found:
             key = one.name if one.name == STDIN else str(Path(one.name).resolve())
             inputs[key] = inputs.get(key, one) if one.folder else one
-    return list(inputs.values()), problems
+    return list(inputs.values()), [_hinted(one) for one in problems] if inputs else problems
+
+
+def _hinted(problem: InputError) -> InputError:
+    """What stands beside a log and is named like a page was meant to be written."""
+    if isinstance(problem, MissingError) and Path(problem.name).suffix.lower() in _WRITTEN:
+        return InputError(f"{problem.name}: no such file or folder; to write it, say -o {problem.name}.")
+    return problem
 
 
 def _expand_one(given: str) -> list[Input]:
@@ -81,8 +89,7 @@ def _expand_one(given: str) -> list[Input]:
         if matches:
             return [one for match in matches for one in _expand_one(match)]
         raise InputError(f"{given}: no file matches this pattern.")
-    nor = ", and no verb of phasewise either" if given.isalpha() else ""
-    raise InputError(f"{given}: no such file or folder{nor}.")
+    raise MissingError(given)
 
 
 def _in_folder(folder: Path) -> list[Input]:

@@ -29,6 +29,10 @@ def analyze(
     require(paths)
     from advisor.ticket import report
 
+    if svg is not None:
+        from advisor.output import require_folder
+
+        require_folder(svg)
     asked = options(selection, given, no_redact=no_redact)
     reading = read(paths, inputs)
     made, _ = report(reading, asked, words(context))

@@ -67,7 +67,7 @@ def _kind(output: Path, asked: CheckFormat) -> CheckFormat:
         return asked
     kind = _ENDINGS.get(output.suffix.lower())
     if kind is None:
-        raise InputError(f"{output}: name it .xml for JUnit or .json, or say --format.")
+        raise InputError(f"{output}: -o writes JUnit or JSON; name it .xml or .json, or say --format junit.")
     return kind
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.command import end, options, read, require, words, writes_unicode
+from advisor.command import end, options, read, require, require_one_stdin, words, writes_unicode
 from advisor.options import Given, Inputs, NoRedact, Output, Paths, ReportFormat, Selection, grouped
 
 _ENDINGS = {
@@ -41,14 +41,17 @@ def report(
     """Write a report for a ticket: the answer, what to change, what was measured, how to reproduce it."""
     require(paths)
     if baseline is not None:
+        require_one_stdin(paths, [baseline])
         require([baseline])
     from advisor.output import format_of
 
     kind = format_of(output, format, _ENDINGS, ReportFormat.MD)
-    from advisor.output import json_text, target, write_text
+    from advisor.output import json_text, require_folder, target, write_text
     from advisor.ticket import report as make
 
     output = target(output, paths if baseline is None else [*paths, baseline])
+    if charts is not None:
+        require_folder(charts)
     asked = options(selection, given, no_redact=no_redact)
     reading = read(paths, inputs)
     before = None if baseline is None else read([baseline], inputs)

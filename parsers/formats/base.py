@@ -53,12 +53,15 @@ class Format:
         title: for people.
         versions: the engine versions whose layouts are read.
         grain: what one record of the log is: `request`, `interval`, `aggregate` or `setup`.
-        identify: literals; the format's lines are tried from the first line on that holds one of them.
+        identify: literals; the format's lines are tried from the first line on that holds one of them, if it
+            is one of ``lines`` or a banner.
         lines: the lines it reads.
         reader: makes the object that joins lines to rows.
         host: true for a program that runs another engine and logs around it, so both logs are one.
         inside: the engines whose lines stand in its log; ``--engine`` reads them with it.
         splits: the phases that such a log times for each request, in words for people.
+        banner: a pattern, matched at the start of an unwrapped line that holds one of ``identify``: what identifies the
+            engine and is none of ``lines``.
         documents: whole files that it writes; one is claimed by its first bytes instead.
         ends: how requests end without times, of ``aborted``, ``failed`` and ``incomplete``, where such a log
             surely says so: only there is a count of 0 a number.
@@ -74,6 +77,7 @@ class Format:
     host: bool = False
     inside: tuple[str, ...] = ()
     splits: str = ""
+    banner: bytes | None = None
     documents: tuple[Document, ...] = ()
     ends: tuple[str, ...] = ()
 

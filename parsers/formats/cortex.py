@@ -25,13 +25,19 @@ _ENGINE = "cortex"
 _NEXT_LINES = 3
 _MOST_THREADS = 64
 _HEAD = rb"(?:(?P<time>\d{8} \d\d:\d\d:\d\d\.\d{6}) UTC (?P<thread>\d+) INFO +(?:\[\w+\] )?)?PrintTimings: +"
+_DIGITS = 1e-4
+_RATE = rb"(?: +\([^,)]{1,40}, (?P<rate>\d+(?:\.\d+)?(?:e[+-]\d+)?) tokens per second\))?"
 _MS = rb"(?P<ms>\d+(?:\.\d+)?(?:e[+-]\d+)?|-?nan|inf)"
 
 LINES = (
     line(
-        "prompt", b"PrintTimings: ", _HEAD + rb"prompt eval time = " + _MS + rb" ?ms / (?P<tokens>\d+) tokens"
+        "prompt",
+        b"PrintTimings: ",
+        _HEAD + rb"prompt eval time = " + _MS + rb" ?ms / (?P<tokens>\d+) tokens" + _RATE,
     ),
-    line("answer", b"PrintTimings: ", _HEAD + rb"eval time = " + _MS + rb" ms / (?P<tokens>\d+) runs"),
+    line(
+        "answer", b"PrintTimings: ", _HEAD + rb"eval time = " + _MS + rb" ms / (?P<tokens>\d+) runs" + _RATE
+    ),
     line("total", b"PrintTimings: ", _HEAD + rb"total time = " + _MS + rb" ms"),
 )
 
@@ -48,6 +54,9 @@ class CortexReader(Reader):
     def prompt(self, m: re.Match[bytes], at: At) -> None:
         """``PrintTimings: prompt eval time = 1212.41ms / 23 tokens (...)``."""
         self._drop(m["thread"])
+        if not self._fits(m):
+            self.process.counts.incomplete_requests += 1
+            return
         if len(self._open) >= _MOST_THREADS:
             self._drop(next(iter(self._open)))
         row = Request(engine=_ENGINE, line=at.number, first_line=at.number, offset=at.offset)
@@ -58,6 +67,7 @@ class CortexReader(Reader):
     def answer(self, m: re.Match[bytes], at: At) -> None:
         """``PrintTimings:        eval time = 3194.22 ms / 78 runs   (...)``."""
         row, number_of_prompt = self._open.get(m["thread"], (None, 0))
+        row = row if self._fits(m) else None
         if row is None or row.output_tokens is not None or at.own_number - number_of_prompt > _NEXT_LINES:
             self._drop(m["thread"])
             return
@@ -77,6 +87,14 @@ class CortexReader(Reader):
         if row.prefill_ms is not None:
             row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
         self.process.emit(row)
+
+    def _fits(self, m: re.Match[bytes]) -> bool:
+        """Whether time, count and rate are of one measurement."""
+        ms, rate, tokens = number(m["ms"]), number(m["rate"]), int(m["tokens"])
+        if ms is None or rate is None or abs(1000 * tokens - ms * rate) <= 1000 * tokens * _DIGITS:
+            return True
+        self.process.counts.impossible_values += 1
+        return False
 
     def _drop(self, thread: bytes | None) -> None:
         if self._open.pop(thread, None) is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import Format, Reader, integer, line, text
+from parsers.formats.rates import agree
 from parsers.records import Request
 
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ _BLOCK_ENGINE = "llama-cli"
 _READ_TO_THE_END = 60_000
 _HALF_A_DIGIT_MS = 50.0
 _MOST_ROUNDING = 1.5
+_ROUNDED_TWICE = 1.02
 
 _CLOCK = rb"(?:\[\d\d:\d\d:\d\d\] )?"
-_RATE = rb"(?: \([^,]{1,60}\))?"
-_PROMPT_RATE = rb"(?: \((?P<each>\d+(?:\.\d+)?)ms/T[^,]{0,60}\)| \([^,]{1,60}\))?"
+_RATE = rb"(?: \((?:[\d.]+ms/T = )?(?P<rate>\d+\.\d\d)T/s\)| \([^,]{1,60}\))?"
+_PROMPT_RATE = (
+    rb"(?: \((?:(?P<each>\d+(?:\.\d+)?)ms/T(?: = )?)?(?:(?P<prompt_rate>\d+\.\d\d)T/s\)|[^,]{0,60}\)))?"
+)
 _LIMIT = _CLOCK + rb"(?:ContextLimit|CtxLimit): ?(?P<context>\d+)/(?P<limit>\d+), "
 _TIMES = (
     rb"Process(?:ing)?:(?P<prefill>\d+\.\d+)s" + _PROMPT_RATE + rb", "
@@ -39,10 +43,12 @@ _TIMES = (
 )
 _DRAWN = rb"\((?P<done>\d+) / (?P<all>\d+) tokens\)"
 _COUNTED = (
-    rb"Init:(?P<init>\d+\.\d+)s, Processed:(?P<prompt>\d+) in (?P<prefill>\d+\.\d+)s" + _RATE + rb", "
-    rb"Generated:(?P<output>\d+)/\d+ in (?P<decode>\d+\.\d+)s" + _RATE + rb", Total:(?P<total>\d+\.\d+)s"
+    rb"Init:(?P<init>\d+\.\d+)s, Processed:(?P<prompt>\d+) in (?P<prefill>\d+\.\d+)s" + _PROMPT_RATE + rb", "
+    rb"Generated:(?P<output>\d+)/(?P<most>\d+) in (?P<decode>\d+\.\d+)s"
+    + _RATE
+    + rb", Total:(?P<total>\d+\.\d+)s"
 )
-_AMOUNT = rb"(?:Amt:(?P<output>\d+)/\d+, )?(?:Init:(?P<init>\d+\.\d+)s, )?"
+_AMOUNT = rb"(?:Amt:(?P<output>\d+)/(?P<most>\d+), )?(?:Init:(?P<init>\d+\.\d+)s, )?"
 
 LINES = (
     line("prompt", b"Processing Prompt", rb"Processing Prompt(?: \[\w+\])? " + _DRAWN),
@@ -156,6 +162,7 @@ class KoboldReader(Reader):
         init_ms, total_ms = _ms(said.get("init")) or 0.0, _ms(m["total"])
         if total_ms is not None:
             row.total_ms = total_ms if said.get("prompt") else round(init_ms + total_ms, 1)
+        self._check(row, said)
         if not row.output_tokens:
             row.decode_ms = row.decode_ms if row.output_tokens is None else None
         elif row.decode_ms is not None:
@@ -169,11 +176,27 @@ class KoboldReader(Reader):
         self.process.emit(row)
         self._begin()
 
+    def _check(self, row: Request, said: dict[str, bytes | None]) -> None:
+        """Take back a phase whose count contradicts its rate, which may be that of the longest answer."""
+        if said.get("prompt") and not _agree(row.prefill_tokens, said["prefill"], said["prompt_rate"]):
+            row.prefill_tokens = row.prefill_ms = None
+            self.process.counts.impossible_values += 1
+        if said.get("output") and row.output_tokens is not None:
+            most = integer(said["most"]) or 0
+            rates = any(_agree(count, said["decode"], said["rate"]) for count in (row.output_tokens, most))
+            if row.output_tokens > most or not rates:
+                row.output_tokens = row.decode_ms = None
+                self.process.counts.impossible_values += 1
+
     def _is_progress_of(self, said: dict[str, bytes | None]) -> bool:
         """False where the time per token shows that another prompt than the one drawn was evaluated."""
         each, prefill_ms = said.get("each"), _ms(said["prefill"])
-        if each is None or prefill_ms is None or not self._evaluated:
+        if prefill_ms is None or not self._evaluated:
             return True
+        if each is None:
+            return said.get("prompt") is not None or _agree(
+                self._evaluated, said["prefill"], said.get("prompt_rate")
+            )
         half_a_digit: float = 0.5 * 0.1 ** len(each.partition(b".")[2])
         error_ms = _MOST_ROUNDING * (half_a_digit + _HALF_A_DIGIT_MS / self._evaluated)
         return abs(prefill_ms / self._evaluated - float(each)) <= error_ms
@@ -219,6 +242,14 @@ class KoboldReader(Reader):
         self._drop()
         self._largest_limit = 0
         self._quoting = self._asks = self._asked = False
+
+
+def _agree(tokens: int | None, seconds: bytes | None, rate: bytes | None) -> bool:
+    """Whether a count, a time and a rate as printed can be of one measurement; unknown ones can."""
+    if tokens is None or seconds is None or rate is None:
+        return True
+    digits = 0.1 ** len(seconds.partition(b".")[2])
+    return agree(tokens, float(seconds), float(rate), digits * _ROUNDED_TWICE, 0.01 * _ROUNDED_TWICE)
 
 
 def _ms(seconds: bytes | None) -> float | None:

@@ -86,10 +86,11 @@ class CliReader(BlockReader):
 
         Under a host (Ollama printed this block for each request in 2023) there is nothing to wait for.
         """
-        self.process.unquote()
+        if self._generating:
+            self.process.unquote()
         self.flush()
         self._blocks += 1
-        if not self._speculative and (block.evaluated or block.steps):
+        if not self._speculative and (block.evaluated or block.steps or block.false):
             self._pending = block, self._row(block)
         if not self._speculative:
             self._reset()
@@ -161,6 +162,7 @@ FORMAT = Format(
         b"n_drafted ",
         b"n_accept ",
     ),
+    banner=rb"(?:\d[\d.]* [IWED] )?\w+: {8}load time = ",
     lines=LINES,
     reader=CliReader,
     splits="prefill, decode of the whole run",

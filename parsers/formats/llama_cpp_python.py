@@ -148,7 +148,7 @@ class PythonReader(BlockReader):
     def finished(self, block: Block) -> None:
         """A request ended and printed its block."""
         row = block.request(_ENGINE)
-        row.total_ms = block.total_ms
+        row.total_ms = None if b"total" in block.false else block.total_ms
         self._check_prefill(row, block)
         reuse, self._reuse = self._reuse, None
         if reuse is None:
@@ -249,11 +249,15 @@ class PythonReader(BlockReader):
         self.process.restart(at)
 
     def close(self) -> None:
-        """The source or the process ends here; a request still open may only be cut off."""
+        """The source or the process ends here; a request still open may only be cut off.
+
+        Where another program's start says so it may go on, and its block tells nothing of the context.
+        """
+        unended = self._reuse is not None or self._block is not None
         super().close()
-        if self._reuse is not None:
-            self.process.counts.incomplete_requests += 1
+        self.process.counts.incomplete_requests += self._reuse is not None
         self._begin()
+        self._fresh = not unended
 
 
 FORMAT = Format(

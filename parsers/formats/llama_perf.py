@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from parsers.formats.base import Reader, integer, line, number
 from parsers.formats.llama_cpp import HEAD
+from parsers.formats.rates import fits
 from parsers.records import Request
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from parsers.formats.process import Process
 
 _SAMPLING = b"llama_print_timings"
+_PHASES = b"prompt eval", b"eval"
+_HALF_A_DIGIT_MS = 0.0051
+_ROUNDING, _ROUNDING_MS = 1.02, 10.0
+_RATE = (
+    rb"(?: +\( *[\d.,]+ ms per (?:token|run), +(?P<rate>\d+[.,]\d\d) tokens per second"
+    rb"| +\( *(?P<each>\d+[.,]\d\d) ms per (?:token|run)\))?"
+)
 _SMALLEST_BATCH = 32
 """Of all batches in use the others are multiples: where the log doesn't give it, any of them may be it."""
 
@@ -51,7 +59,7 @@ def block_lines(names: bytes) -> tuple[Line, ...]:
             "timing",
             needle,
             rb" *" + HEAD + rb"(?P<name>" + names + rb"): +(?P<what>" + what + rb") time = +"
-            rb"(?P<ms>\d+[.,]\d+) ms(?: +/ +(?P<count>\d+) (?:tokens|runs))?",
+            rb"(?P<ms>\d+[.,]\d+) ms(?: +/ +(?P<count>\d+) (?:tokens|runs)" + _RATE + rb")?",
             b"_print",
         )
         for needle, what in (
@@ -69,16 +77,23 @@ class Block:
     Attributes:
         start: its first line that is read.
         end: its line `total time`.
+        name: what its lines begin with.
         parts: milliseconds and count by the name of the line; `total` may have no count.
-        samples: true if it prints how many tokens were sampled.
+        false: lines whose own rate contradicts them, or all if the parts exceed the total.
         rated: true if it prints tokens per second, so if it is from June 2023 or later.
     """
 
     start: At
     end: At
+    name: bytes
     parts: dict[bytes, tuple[float, int | None]] = field(default_factory=dict)
-    samples: bool = False
+    false: set[bytes] = field(default_factory=set)
     rated: bool = False
+
+    @property
+    def samples(self) -> bool:
+        """Whether such a block prints how many tokens were sampled."""
+        return self.name == _SAMPLING
 
     @property
     def whole(self) -> bool:
@@ -86,9 +101,9 @@ class Block:
         return all(self.parts.get(what, (0.0, None))[1] is not None for what in (b"prompt eval", b"eval"))
 
     def booked(self, what: bytes) -> tuple[float, int] | None:
-        """Milliseconds and count of a line; ``None`` if there is none or nothing was booked there."""
+        """Milliseconds and count of a line; ``None`` if there is none, it is false, or nothing was booked."""
         ms, count = self.parts.get(what, (0.0, None))
-        return None if count is None or (ms == 0 and count <= 1) else (ms, count)
+        return None if count is None or what in self.false or (ms == 0 and count <= 1) else (ms, count)
 
     @property
     def evaluated(self) -> int:
@@ -119,6 +134,25 @@ class Block:
         """From the last reset of the counters to the print, whatever happened in between."""
         return self.parts[b"total"][0]
 
+    def check(self, what: bytes, count: int | None, m: re.Match[bytes]) -> None:
+        """Whether the line's own rate says something else than its time and count."""
+        ms, _ = self.parts[what]
+        if count is None:
+            return
+        if m["rate"] is not None:
+            true = fits(count, ms, m["rate"].replace(b",", b"."))
+        else:
+            each = number(m["each"] and m["each"].replace(b",", b"."))
+            true = each is None or abs(each * count - ms) <= (count + 1) * _HALF_A_DIGIT_MS
+        if not true:
+            self.false.add(what)
+
+    def check_total(self) -> None:
+        """Whether the total, which holds both phases and more, has room for them."""
+        phases_ms = sum(self.parts[what][0] for what in _PHASES)
+        if not self.false and phases_ms > self.total_ms * _ROUNDING + _ROUNDING_MS:
+            self.false |= {*_PHASES, b"total"}
+
     def generated(self, expected: int | None, batch: int | None) -> int | None:
         """Tokens sampled.
 
@@ -130,6 +164,8 @@ class Block:
             batch: `n_batch`, if the log says so: the prompt is evaluated in pieces of it.
         """
         sampled = self.booked(b"sample")
+        if not self.false.isdisjoint(_PHASES):
+            return None
         if self.steps is None:
             alone = self.evaluated == expected or (sampled is not None and sampled[1] == 1)
             return 1 if alone and self.prefill_ms else None
@@ -149,7 +185,7 @@ class Block:
             line=self.end.number,
             engine=engine,
             finished_at=self.end.time,
-            prefill_tokens=self.evaluated or (None if self.steps is None else 1),
+            prefill_tokens=self.evaluated or (None if self.steps is None or _PHASES[0] in self.false else 1),
             prefill_ms=self.prefill_ms,
             decode_ms=self.decode_ms,
             decode_steps=None if self.decode_ms is None else self.steps,
@@ -195,15 +231,18 @@ class BlockReader(Reader, ABC):
     def timing(self, m: re.Match[bytes], at: At) -> None:
         """A line of a block. One that the block already has begins the next."""
         block, what = self._block, m["what"]
-        if block is None or what in block.parts:
+        if block is None or what in block.parts or m["name"] != block.name:
             self._drop_block()
-            block = self._block = Block(at, at, samples=m["name"] == _SAMPLING)
-        ms = number(m["ms"].replace(b",", b".")) or 0.0
-        block.parts[what] = ms, integer(m["count"])
+            block = self._block = Block(at, at, m["name"])
+        count = integer(m["count"])
+        block.parts[what] = number(m["ms"].replace(b",", b".")) or 0.0, count
+        block.check(what, count, m)
         block.rated = block.rated or b" per second" in at.body
         if what == b"total":
             block.end, self._block = at, None
             if block.whole:
+                block.check_total()
+                self.process.counts.impossible_values += bool(block.false)
                 self.finished(block)
             else:
                 self.process.counts.incomplete_requests += 1

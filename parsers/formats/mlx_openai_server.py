@@ -115,6 +115,7 @@ FORMAT = Format(
     versions="2026",
     grain="request",
     identify=(b"debug_logging:",),
+    banner=rb"[\d: -]{19} \| [A-Z]+ +\| app\.utils\.debug_logging:",
     lines=LINES,
     reader=DebugReader,
     splits="time to first token (queue in it), decode",

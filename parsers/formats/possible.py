@@ -68,12 +68,12 @@ def leave_out_impossible(row: Row) -> int:
     names = _impossible(row)
     for name in names:
         setattr(row, name, None)
-    if isinstance(row, Request) and (pairs := _contradicting(row)):
-        for name in {name for pair in pairs for name in pair}:
+    if isinstance(row, Request) and (groups := _contradicting(row)):
+        for name in {name for group in groups for name in group}:
             setattr(row, name, None)
         if row.ttft_ms is None:
             row.ttft_from = None
-        return len(names) + len(pairs)
+        return len(names) + len(groups)
     return len(names)
 
 
@@ -86,17 +86,22 @@ def _impossible(row: Row) -> list[str]:
     ]
 
 
-def _contradicting(row: Request) -> list[tuple[str, str]]:
-    """Pairs of which one must be wrong: parts larger than their whole, an end before the start."""
-    pairs = []
+def _contradicting(row: Request) -> list[tuple[str, ...]]:
+    """Values of which one must be wrong: parts larger than their whole, an end before the start."""
+    groups: list[tuple[str, ...]] = []
     if (prompt := row.prompt_tokens) is not None:
         if row.cached_tokens is not None and row.cached_tokens > prompt:
-            pairs.append(("cached_tokens", "prompt_tokens"))
+            groups.append(("cached_tokens", "prompt_tokens"))
         if row.prefill_tokens is not None and row.prefill_tokens > prompt:
-            pairs.append(("prefill_tokens", "prompt_tokens"))
+            groups.append(("prefill_tokens", "prompt_tokens"))
     ttft_ms, total_ms = row.ttft_ms, row.total_ms
-    if ttft_ms is not None and total_ms is not None and ttft_ms > total_ms * _ROUNDING + _ROUNDING_MS:
-        pairs.append(("ttft_ms", "total_ms"))
+    if total_ms is not None:
+        most_ms = total_ms * _ROUNDING + _ROUNDING_MS
+        if (row.prefill_ms or 0.0) + (row.decode_ms or 0.0) > most_ms:
+            of_prefill = ("ttft_ms",) if row.ttft_from == "slot" else ()
+            groups.append(("prefill_ms", "decode_ms", "total_ms", *of_prefill))
+        elif ttft_ms is not None and ttft_ms > most_ms:
+            groups.append(("ttft_ms", "total_ms"))
     if row.started_at is not None and row.finished_at is not None and row.started_at > row.finished_at:
-        pairs.append(("started_at", "finished_at"))
-    return pairs
+        groups.append(("started_at", "finished_at"))
+    return groups

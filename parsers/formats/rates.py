@@ -4,6 +4,11 @@ from __future__ import annotations
 
 _MOST_ERROR = 0.01
 _SLACK = 1e-6
+_HALF_A_DIGIT = 0.00501
+_SLACK_TOKEN_MS = 1e-3
+
+PER_SECOND = rb" +\( *[\d.]+ ms per token, +(?P<rate>\d+\.\d\d) tokens per second"
+"""What llama.cpp prints behind a time and its count; where a number is `inf` or `nan` there is no rate."""
 
 
 def seconds_ms(printed: bytes) -> float | None:
@@ -25,6 +30,20 @@ def time_ms(tokens: int, rate: float | None, step: float) -> float | None:
     if not rate or tokens <= 0 or step / 2 / rate > _MOST_ERROR:
         return None
     return round(1000 * tokens / rate, 3)
+
+
+def fits(tokens: int, ms: float, rate: bytes | None) -> bool:
+    """Whether tokens, ms and tokens per second, each with two digits, are of one measurement.
+
+    Args:
+        tokens: the count.
+        ms: the time.
+        rate: as printed; ``None`` where there is no number, which contradicts nothing.
+    """
+    if rate is None:
+        return True
+    per_second = float(rate)
+    return abs(1000 * tokens - per_second * ms) <= (per_second + ms) * _HALF_A_DIGIT + _SLACK_TOKEN_MS
 
 
 def agree(tokens: int, seconds: float, rate: float, seconds_step: float, rate_step: float) -> bool:

@@ -28,6 +28,7 @@ import polars as pl
 
 from rules.caveats.client_ttft import only_clients
 from rules.rule import Caveat
+from rules.words import plural
 
 if TYPE_CHECKING:
     from rules.measures import Measures
@@ -37,6 +38,9 @@ ID = "log-hides-timings"
 LLAMA_CPP = ("llama-server", "llama-cli", "llama-cpp-python", "ollama", "koboldcpp", "lmstudio", "ik-llama")
 TIMES_SHOWN_FROM = 3
 """llama-server's verbosity from which timing lines are printed, its default."""
+
+ALL_SHOWN = 2**31 - 1
+"""llama-server's verbosity under `-v`: everything."""
 
 
 def check(m: Measures) -> Caveat | None:
@@ -62,6 +66,11 @@ def _timings(m: Measures) -> str | None:
         failed = m.events.filter(pl.col("kind").is_in(["error", "out_of_memory"])).drop_nulls("detail")
         if failed.height:
             return f"No request was served: {failed['detail'][-1]} (line {failed['line'][-1]})."
+        if cut := m.counts.incomplete_requests:
+            return (
+                f"The log breaks off in {plural(cut, 'request')}, and none ends in it, so there is nothing "
+                "to split: log until an answer is whole."
+            )
         return "No request ends in this log, so there is nothing to split: log while requests are served."
     return f"No line of this log tells prefill from decode. Switch on {switch(m, 'log-more')}."
 
@@ -83,7 +92,7 @@ def _header(m: Measures) -> str | None:
         hidden.append("what runs on the GPU")
     if not hidden:
         return None
-    where = "The log" if s.verbosity is None else f"At verbosity {s.verbosity} the log"
+    where = "The log" if s.verbosity in (None, ALL_SHOWN) else f"At verbosity {s.verbosity} the log"
     return (
         f"{where} hides {' and '.join(hidden)}, so whether decode is as fast as it should be can't be told. "
         f"What helps: {switch(m, 'log-header')}."

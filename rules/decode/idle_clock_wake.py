@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.clocks import unplaced
 from rules.keep_warm import keep_warm
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefill_scaled
@@ -64,8 +65,13 @@ def check(m: Measures) -> Answer:
     t = m.thresholds(RULE)
     if m.hardware.on_cpu or not (m.hardware.gpus or m.hardware.gpu):
         return NotApplicable("no GPU is in use")
-    if not m.overlap.known or m.overlap.resolution_ms >= t["pause_ms"]:
-        return CannotTell("no clock says how long the pauses were")
+    if not m.overlap.known:
+        return CannotTell(unplaced(m))
+    if m.overlap.resolution_ms >= t["pause_ms"]:
+        return CannotTell(
+            "times are printed in whole seconds, so a request right behind another can't be told from one "
+            f"after a pause of {duration(t['pause_ms'])}"
+        )
     rows = (
         m.overlap.requests.with_row_index("row")
         .filter(pl.col("alone") & (pl.col("load_ms").fill_null(0) == 0) & (pl.col("prefill_tokens") > 0))

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.clocks import unplaced
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled
 from rules.words import duration, percent
@@ -71,7 +72,7 @@ def check(m: Measures) -> Answer:
     """Ask whether work itself slows decode down."""
     t = m.thresholds(RULE)
     if not m.overlap.known:
-        return CannotTell("no clock says when requests ran")
+        return CannotTell(unplaced(m))
     if m.decoding.speculative:
         return NotApplicable("with speculation, ms per token differs by text")
     rows = _stretches(m, t["rest_ms"])

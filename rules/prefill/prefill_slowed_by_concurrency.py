@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rules.clocks import unplaced
 from rules.fits import alone, on_one_setup
 from rules.prefilling import usual_ms
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
@@ -57,7 +58,7 @@ def check(m: Measures) -> Answer:
     if m.serial:
         return NotApplicable("no two requests ran at once")
     if not m.overlap.known:
-        return CannotTell("the log has no clock that says which requests ran at once")
+        return CannotTell(unplaced(m))
     valid = on_one_setup(m, m.valid_prefill)
     solo = alone(m, valid)
     beside = valid.join(m.overlap.alone, on=["source", "line"], how="anti")

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.clocks import unplaced
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled
 from rules.sessions import growing, may_grow
@@ -64,7 +65,7 @@ def check(m: Measures) -> Answer:
     """Ask whether a program's loop leaves the machine's arithmetic idle."""
     t, o = m.thresholds(RULE), m.overlap
     if not o.known:
-        return CannotTell("the log has no clock that tells when requests came")
+        return CannotTell(unplaced(m))
     if o.most != 1:
         return NotApplicable("requests already run beside each other")
     rows = o.requests

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.clocks import unplaced
 from rules.measures import GATE_SHARE, GATE_SINGLE_MS, median
 from rules.physics.batching import decode_tok_s_during_prefill
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Saving, Threshold
@@ -98,7 +99,7 @@ def check(m: Measures) -> Answer:
 def _requests(m: Measures) -> Answer:
     t = m.thresholds(RULE)
     if not m.overlap.known:
-        return CannotTell("the log has no clock that places requests beside each other")
+        return CannotTell(unplaced(m))
     if m.decoding.speculative:
         return CannotTell("with speculation, a token has no time of its own to compare")
     valid = m.overlap.requests.join(

@@ -106,7 +106,7 @@ def test_two_machines_stay_apart(tmp_path: Path) -> None:
     different, new = _rewritten(tmp_path / "x.log", tmp_path)
     assert different is None
     assert "alpha" not in new
-    assert len({line.split()[3] for line in new.splitlines()}) == 2
+    assert len({line.split()[3] for line in new.splitlines() if line}) == 2
 
 
 def test_names_are_those_of_reports(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_file_a_stream_and_what_is_compressed(tmp_path: Path) -> None:
 
 
 def test_no_file_is_written_unless_it_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Masker, "text", lambda *_: "")
+    monkeypatch.setattr(Masker, "line", lambda *_: "")
     with pytest.raises(InputError, match=r"it would not say the same \(the \w+ of line \d+, \w+\)"):
         anonymize(str(SAMPLES / "vllm.log"), tmp_path / "new.log")
     assert list(tmp_path.iterdir()) == []
@@ -159,9 +159,10 @@ def test_redaction_finds_nothing_more(tmp_path: Path) -> None:
     assert frames["requests"].select(texts).equals(parsed.frames["requests"].select(texts))
 
 
+FORMATS_OF = ROOT / "parsers/formats/samples"
 COMMON = (
-    "The model wrote tokens per second and the user name is root, so please answer: what error did the server "
-    "return when the request ended with 4111222233334444"
+    "The model wrote tokens per second and the user name is root, so please answer: what error did the "
+    "server return when the request ended with 4111222233334444"
 )
 DUMPS: dict[str, tuple[str, Callable[[str], str]]] = {
     "a body's answer": (
@@ -182,8 +183,10 @@ DUMPS: dict[str, tuple[str, Callable[[str], str]]] = {
 @pytest.mark.parametrize("dump", DUMPS)
 def test_common_words_are_private_too(tmp_path: Path, dump: str) -> None:
     name, said = DUMPS[dump]
-    lines = (SAMPLES / f"{name}.log").read_text("utf-8").split("\n")
-    log = "\n".join(said(line) if line.rstrip()[-1:] not in {*"}],[{"} or "{" in line else line for line in lines)
+    lines = (FORMATS_OF / f"{name}.log").read_text("utf-8").split("\n")
+    log = "\n".join(
+        said(line) if line.rstrip()[-1:] not in {*"}],[{"} or "{" in line else line for line in lines
+    )
     (tmp_path / "said.log").write_text(log, "utf-8")
     different, new = _rewritten(tmp_path / "said.log", tmp_path)
     assert different is None
@@ -193,7 +196,7 @@ def test_common_words_are_private_too(tmp_path: Path, dump: str) -> None:
 
 
 def test_cells_of_csv(tmp_path: Path) -> None:
-    log = (SAMPLES / "guidellm-csv.log").read_text("utf-8").replace('""say ', '""Zanzibar the user ')
+    log = (FORMATS_OF / "guidellm-csv.log").read_text("utf-8").replace('""say ', '""Zanzibar the user ')
     (tmp_path / "x.log").write_text(log, "utf-8")
     different, new = _rewritten(tmp_path / "x.log", tmp_path)
     assert different is None
@@ -225,7 +228,12 @@ def test_numbers_of_texts_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lines_of_a_prompt_have_no_heads(tmp_path: Path) -> None:
     log = (SAMPLES / "vllm.log").read_text("utf-8").splitlines()
-    said = ["4111111111111111  | yes", "Bob  | the user", "(Zed pid=4711) INFO no", "order-4711 555 the model"]
+    said = [
+        "4111111111111111  | yes",
+        "Bob  | the user",
+        "(Zed pid=4711) INFO no",
+        "order-4711 555 the model",
+    ]
     (tmp_path / "x.log").write_text("\n".join([*log, *said, *log]) + "\n", "utf-8")
     different, new = _rewritten(tmp_path / "x.log", tmp_path)
     assert different is None

@@ -44,7 +44,7 @@ def many() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "status", "words"),
     [
-        ("empty.log", b"", 3, ("empty.log", "empty", "llama-server", "--engine")),
+        ("empty.log", b"", 3, ("empty.log: the file is empty.",)),
         ("shot.png", PNG, 3, ("shot.png", "binary", "vllm", "--engine")),
         ("access.log", NGINX.encode() * 50, 3, ("access.log", "--engine", "llama-server", "vllm")),
         ("notes.txt", b"eval time = what?\nprompt eval time\n", 3, ("notes.txt", "--engine")),
@@ -61,13 +61,18 @@ def test_a_file_that_is_no_log(
     ("arguments", "status", "words"),
     [
         (["missing.log"], 2, ("missing.log", "no such file")),
-        (["analyse"], 2, ("analyse", "no verb")),
+        (["analyse"], 2, ("analyse", "no verb", "`phasewise analyze`")),
+        (["serverlog"], 2, ("serverlog", "no verb of phasewise either")),
+        (["reprot", "server.log", "-o", "x.md"], 2, ("`phasewise report server.log -o x.md`",)),
+        (["server.log", "report"], 2, ("report: the verb goes first: `phasewise report server.log`",)),
+        (["server.log", "-o", "x.md"], 2, ("no such option: -o", "`phasewise report LOG -o page.md`")),
+        (["compare", "before", "after"], 2, ("before: no such file or folder.",)),
         (["*.nothing"], 2, ("*.nothing", "pattern")),
         ([""], 2, ("empty path",)),
         (["x" * 5000], 2, ("xxx...",)),
         (["nothing-here"], 3, ("nothing-here", "no file", "--engine")),
         (["only-others"], 3, ("only-others", "1 log file", "--engine")),
-        (["-"], 3, ("standard input", "nothing", "ollama", "--engine")),
+        (["-"], 3, ("nothing came in on standard input.",)),
         (["export", "missing.log"], 2, ("missing.log",)),
     ],
 )
@@ -115,7 +120,18 @@ def test_a_wrong_option(tmp_path: Path, arguments: list[str], words: tuple[str, 
         (["rules", "extra"], ("extra",)),
         (["export", str(LOG), "--table", "answers"], ("--table", "requests")),
         (["export", str(LOG), "-o", "rows.xlsx"], ("rows.xlsx", ".parquet")),
-        (["export", str(LOG), "-o", "no/such/folder/rows.csv"], ("rows.csv", "written")),
+        (["export", str(LOG), "-o", "no/such/folder/rows.csv"], ("rows.csv", "written", "no/such/folder")),
+        (["analyze", "-", "--svg", "missing/page.svg"], ("missing/page.svg", "written")),
+        (["report", "-", "-o", "x" * 5000 + ".md"], ("written",)),
+        (["report", "-", "-o", "missing/x.html"], ("missing/x.html", "written")),
+        (["report", "-", "--charts", "missing/charts"], ("missing/charts", "written")),
+        (["report", "-", "--baseline", "-"], ("standard input can be one of the sides only",)),
+        (["anonymize", "-", "-o", "missing/x.log"], ("missing/x.log", "written")),
+        (["check", "-", "--max-failed", "0", "-o", "missing/x.xml"], ("missing/x.xml", "written")),
+        (
+            ["check", "-", "--max-failed", "0", "--format", "github", "-o", "x.txt"],
+            ("x.txt", "-o writes JUnit"),
+        ),
         (["export", str(LOG), "-o", "folder.csv"], ("folder.csv", "written")),
     ],
 )
@@ -170,6 +186,19 @@ def test_no_permission(tmp_path: Path, bound: tuple[str, ...], locked: str) -> N
 
 
 # --- half of it is good
+
+
+def test_a_forgotten_o(tmp_path: Path) -> None:
+    ran = phasewise("report", LOG, "page.md", cwd=tmp_path)
+    one_sentence(ran, "page.md: no such file or folder; to write it, say -o page.md.")
+    assert (ran.status, ran.out[:2]) == (2, "# ")
+    refused(phasewise("report", "page.md", cwd=tmp_path), 2, "page.md: no such file or folder.")
+
+
+def test_a_word_that_is_an_option_s_value_or_a_file_is_no_verb(tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes(LOG.read_bytes())
+    assert phasewise(LOG, "report", cwd=tmp_path).status == 0
+    refused(phasewise(LOG, "--engine", "rules", cwd=tmp_path), 2, "--engine rules: no such format")
 
 
 def test_one_bad_path_among_good_ones(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ import pytest
 
 from advisor.analysis import Options, measure
 from advisor.reading import read
-from advisor.report import charts
+from advisor.report import charts, tables
 from advisor.report.charts import CSS, LIGHT, Chart, drawn
 from advisor.report.html import json_block, render, words
 from advisor.report.listing import Listing, cell
+from advisor.report.page import pasted
 from advisor.report.rows import MOST_POINTS, Rows
 from advisor.ticket import report
 from tests.advisor.helpers import ROOT, SAMPLES, Asked, prefixed
@@ -184,8 +185,78 @@ def test_a_request_that_is_not_split_fills_its_time_once(tmp_path: Path) -> None
 def test_columns_that_say_nothing_are_left_out(tmp_path: Path) -> None:
     rows = Rows(measures(prefixed([Asked(300, 100.0, 40, 400.0)] * 3), tmp_path))
     labels = [column.label for column in Listing(rows).columns]
-    assert {"#", "arrived s", "prompt", "output", "prefill s", "decode s", "total s"} <= set(labels)
+    assert {"#", "taken by a slot, s", "prompt", "output", "prefill s", "decode s", "total s"} <= set(labels)
     assert not {"log", "engine", "model", "kind", "slot", "queue s", "load s", "other s"} & set(labels)
+
+
+def test_what_was_evaluated_is_told_where_prompts_are_not() -> None:
+    path = ROOT / "tests" / "logs" / "llama-server-b11434" / "h_spec_draft_same_model" / "server.log"
+    made, m = report(read([str(path)]), Options(), ["phasewise"])
+    assert m.generations["prompt_tokens"].count() == 0
+    labels = {column.label for column in Listing(Rows(m)).columns}
+    assert "evaluated" in labels
+    assert "prompt" not in labels
+    told = {row[0]: row[1:] for row in tables.measured(made, tables.LONG)}
+    evaluated = m.generations["prefill_tokens"].drop_nulls().to_list()
+    assert told["prompt tokens evaluated"][-2:] == (f"{max(evaluated):,}", str(len(evaluated)))
+    assert "prompt tokens" not in told
+    whole = tables.measured(
+        report(read([str(SAMPLES / "llama-server-rag.log")]), Options(), ["phasewise"])[0]
+    )
+    assert "prompt tokens evaluated" not in {row[0] for row in whole}
+
+
+def test_a_benchmarks_tests_are_a_table_and_no_requests() -> None:
+    path = FORMATS / "llama-bench-table.log"
+    made, m = report(read([str(path)]), Options(), ["phasewise"])
+    header, *rows = tables.measured(made)
+    assert header[:3] == ("test", "prefill", "decode")
+    assert len(rows) == m.requests.height
+    said = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    assert said["pp512"]["evaluated"] == "512"
+    assert said["tg128 @ d4096"]["context"] == "4,224"
+    for name, phase in (("pp512", "prefill"), ("tg128 @ d4096", "decode")):
+        printed = [line for line in path.read_text("utf-8").splitlines() if f" {name} |" in line][-1]
+        tok_s = float(printed.split("|")[-2].split("±")[0])
+        assert float(said[name][phase].split()[0].replace(",", "")) == pytest.approx(tok_s, rel=0.01)
+    read_from = dict(zip(*tables.sources(made), strict=True))
+    assert read_from["tests"] == str(len(rows))
+    assert "requests" not in read_from
+
+
+def test_only_what_can_be_pasted_looks_like_it() -> None:
+    pastes = (
+        "-fa on",
+        "--chat-template-args '{\"enable_thinking\": false}'",
+        "OLLAMA_FLASH_ATTENTION=1",
+        "LLAMA_ARG_CTX_CHECKPOINTS=32 LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT=512",
+        "n_batch=2048, n_ubatch=512",
+        "num_ctx = 4096",
+        '"chat_template_kwargs": {"enable_thinking": false}',
+        "ollama ps",
+        'curl localhost:8080/completion -d \'{"prompt": "...", "n_predict": 1}\'',
+        "chunk_size: 512",
+    )
+    sentences = (
+        "fixed text first; date, ids after it; --enable-prefix-caching (the default in V1)",
+        '"stop": ["<|im_end|>"], or what ends a turn in this model\'s template',
+        "a smaller -ngl, until 1 to 2 GiB are free",
+        "no -md and no --spec-type",
+        "vllm serve without --enforce-eager",
+        'OLLAMA_MAX_LOADED_MODELS=2, and "num_gpu": 0 for embedding models',
+        "Offload KV Cache to GPU Memory: on",
+        "4 slots",
+    )
+    assert [text for text in pastes if not pasted(text)] == []
+    assert [text for text in sentences if pasted(text)] == []
+
+
+def test_a_sentence_has_no_button_that_copies_it() -> None:
+    made, rows = report(read([str(SAMPLES / "llama-server-rag.log")]), Options(), ["phasewise"])
+    copied = re.findall(r'aria-label="Copy: ([^"]*)"', render(made, rows))
+    changes = [fix.apply for finding in made.findings for fix in finding.fixes]
+    assert copied == [*filter(pasted, changes), "phasewise"]
+    assert len(copied) < len(changes)
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,17 @@ def test_the_table_sorts_by_every_header_and_finds(opened: Opened) -> None:
     assert window.inner_text("#count") == "No request has this."
 
 
+def test_a_number_is_found_with_and_without_its_comma(opened: Opened) -> None:
+    window = opened(page(SAMPLES / "llama-server-rag.log"))
+    whole = window.locator("#requests tbody tr").count()
+    found = []
+    for wanted in ("3,565", "3565"):
+        window.fill("#search", wanted)
+        found.append(window.locator("#requests tbody tr").count())
+    assert 0 < found[0] < whole
+    assert found[0] == found[1]
+
+
 _COLUMN = """place => {
   const head = document.querySelectorAll('#requests th')[place];
   const cells = [...document.querySelectorAll(`#requests tbody td:nth-child(${place + 1})`)];
@@ -149,6 +160,17 @@ def test_charts_follow_the_theme_and_the_button_turns_it(opened: Opened) -> None
     window.emulate_media(media="print")
     assert window.evaluate("getComputedStyle(document.body).backgroundColor") == paper[0]
     assert mark.evaluate("mark => getComputedStyle(mark).fill") == colours[0]
+
+
+@pytest.mark.parametrize("path", [FOUR_SLOTS, RELOAD, SAMPLES / "vllm.log"], ids=lambda path: path.name)
+def test_on_a_narrow_screen_every_axis_has_two_labels(path: Path, opened: Opened) -> None:
+    window = opened(page(path), viewport={"width": 375, "height": 800})
+    assert window.evaluate(_BARE_AXES) == []
+
+
+_BARE_AXES = """() => [...document.querySelectorAll('.role-axis-label')].filter((axis) =>
+  [...axis.querySelectorAll('text')].filter((one) => getComputedStyle(one).opacity !== '0').length < 2
+).map((axis) => axis.closest('[data-chart]').dataset.chart)"""
 
 
 def test_a_point_tells_its_request_and_a_command_is_copied(opened: Opened) -> None:

@@ -76,11 +76,18 @@ class _Numbers:
         return self.cached + self.prefill + self.output - 1
 
 
+def _rates(ms: float, tokens: int) -> str:
+    """What stands in the brackets, overflowing its width as it may."""
+    rate = f"{1000 / ms * tokens:8.2f}" if ms else "     inf"
+    return f"{ms / tokens:8.2f} ms per token, {rate} tokens per second"
+
+
 def _block(layout: str, head: str, n: _Numbers) -> list[str]:
     total_ms = round(n.prefill_ms + n.decode_ms, 2)
+    read, wrote = _rates(n.prefill_ms, n.prefill), _rates(n.decode_ms, n.output)
     timing = [
-        f"prompt eval time = {n.prefill_ms:10.2f} ms / {n.prefill:5d} tokens (    1.00 ms per token, 1 t/s)",
-        f"       eval time = {n.decode_ms:10.2f} ms / {n.output:5d} tokens (     nan ms per token, inf t/s)",
+        f"prompt eval time = {n.prefill_ms:10.2f} ms / {n.prefill:5d} tokens ({read})",
+        f"       eval time = {n.decode_ms:10.2f} ms / {n.output:5d} tokens ({wrote})",
         f"      total time = {total_ms:10.2f} ms / {n.prefill + n.output:5d} tokens",
     ]
     draft = f"draft acceptance{'' if layout == 'prefixed' else ' rate'} = 0.50000 "
@@ -144,12 +151,18 @@ _MS = st.integers(0, 9_999_999).map(lambda hundredths: hundredths / 100)
 
 
 @st.composite
-def logs(draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS, most: int = 6) -> Log:
-    """A log of one process: tasks on up to four slots, interleaved as a server may write them."""
+def logs(
+    draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS, most: int = 6, *, from_zero: bool = False
+) -> Log:
+    """A log of one process: tasks on up to four slots, interleaved as a server may write them.
+
+    Every process counts its tasks from 0; `from_zero` says that the log begins where the process does.
+    """
     layout = draw(st.sampled_from(layouts))
     log = Log()
     queues: list[list[list[str]]] = [[] for _ in range(draw(st.integers(1, 4)))]
     numbers = draw(st.lists(st.integers(0, 200), min_size=1, max_size=most, unique=True).map(sorted))
+    numbers = [0, *(number for number in numbers if number)] if from_zero else numbers
     slots = {number: draw(st.integers(0, len(queues) - 1)) for number in numbers}
     drafted = draw(st.sampled_from((0, 0, 20)))
     for number, slot in slots.items():
@@ -169,6 +182,7 @@ def logs(draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS, most: int = 6) -> 
     ticks = 0
     while any(queues):
         queue = draw(st.sampled_from([queue for queue in queues if queue]))
+        queue = queues[slots[0]] if from_zero and ticks == 0 else queue
         for line in queue.pop(0):
             ticks += 1
             bare = layout == "prefixed" and line

@@ -44,12 +44,13 @@ def printed(layout: str, asked: Asked) -> str:
     context = f"{asked.context}/65536, "
     prefill, decode, init = (f"{cs / 100:.2f}s" for cs in (asked.prefill_cs, asked.decode_cs, asked.init_cs))
     sums = f"{(asked.prefill_cs + asked.decode_cs) / 100:.2f}s"
-    amount, rate = f"Amt:{asked.output}/{asked.limit}, ", "(1.0ms/T = 9.99T/s)"
-    prompt_rate = f"({10 * asked.prefill_cs / asked.evaluated:.1f}ms/T = 9.99T/s)"
-    phases = f"Process:{prefill} {prompt_rate}, Generate:{decode} {rate}, Total:{sums}"
+    amount, rate = f"Amt:{asked.output}/{asked.limit}, ", f"{100 * asked.output / asked.decode_cs:.2f}T/s"
+    read_rate = f"{100 * asked.evaluated / asked.prefill_cs:.2f}T/s"
+    prompt_rate = f"({10 * asked.prefill_cs / asked.evaluated:.1f}ms/T = {read_rate})"
+    phases = f"Process:{prefill} {prompt_rate}, Generate:{decode} (1.0ms/T = {rate}), Total:{sums}"
     counted = (
-        f"Processed:{asked.evaluated} in {prefill} (9.99T/s), "
-        f"Generated:{asked.output}/{asked.limit} in {decode} (9.99T/s), "
+        f"Processed:{asked.evaluated} in {prefill} ({read_rate}), "
+        f"Generated:{asked.output}/{asked.limit} in {decode} ({rate}), "
         f"Total:{(asked.init_cs + asked.prefill_cs + asked.decode_cs) / 100:.2f}s"
     )
     return {

@@ -49,6 +49,30 @@ def test_two_containers(log: Path, other: str) -> None:
     assert rows(read(interleave(one, two))) == alone
 
 
+def journal(log: bytes, name: str) -> bytes:
+    """As ``journalctl -o json`` prints a service's lines."""
+    records = (
+        {
+            "__REALTIME_TIMESTAMP": str(1_764_500_000_000_000 + 1000 * number),
+            "MESSAGE": line.decode("utf-8", "replace").rstrip("\r\n"),
+            "SYSLOG_IDENTIFIER": name,
+        }
+        for number, line in enumerate(lines_of(log))
+    )
+    return join(json.dumps(record, ensure_ascii=False) for record in records)
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
+def test_two_services_in_the_journal(log: Path) -> None:
+    one = journal(log.read_bytes(), "engine")
+    others = lines_of(journal(b"GET / 200\n" * 12 * one.count(b"\n"), "web"))
+    both = [
+        b"".join((line, *others[12 * number : 12 * number + 12]))
+        for number, line in enumerate(lines_of(one))
+    ]
+    assert rows(read(b"".join(both))) == rows(read(one))
+
+
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
 def test_three_pods_of_one_engine(log: Path) -> None:
     data = whole(log.read_bytes())

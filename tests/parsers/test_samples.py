@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import parsers.formats
-from tests.parsers.reading import TIMES, Read, bytewise, read, wrap
+from tests.parsers.reading import TIMES, Read, bytewise, lines_of, read, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SAMPLES = Path(parsers.formats.__file__).parent / "samples"
 LOGS = sorted(SAMPLES.glob("*.log"))
 CONTAINER = b"engine-1  | "
+DOCKER_TIME = "2026-11-29T20:15:30.000000000Z"
 
 
 def expected_of(log: Path) -> dict[str, Any]:
@@ -67,3 +68,17 @@ def test_sample(log: Path) -> None:
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
 def test_sample_in_a_container(log: Path) -> None:
     check(read(wrap(log.read_bytes(), CONTAINER)), expected_of(log), without=TIMES)
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
+def test_sample_in_dockers_files(log: Path) -> None:
+    """Docker's json-file driver escapes three signs more than JSON needs."""
+    records = (
+        {"log": line.decode("utf-8", "replace"), "stream": "stderr", "time": DOCKER_TIME}
+        for line in lines_of(log.read_bytes())
+    )
+    plain = "".join(f"{json.dumps(record)}\n" for record in records)
+    escaped = plain
+    for sign in "<>&":
+        escaped = escaped.replace(sign, f"\\u{ord(sign):04x}")
+    assert read(escaped.encode()).told("offset") == read(plain.encode()).told("offset")

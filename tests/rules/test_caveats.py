@@ -143,10 +143,11 @@ def test_vllm_step_lines_tell() -> None:
     ("setup", "hidden", "helps"),
     [
         ({"verbosity": 3}, "At verbosity 3 the log hides the model's size", "`-lv 4`"),
+        ({"verbosity": 2**31 - 1}, "The log hides the model's size", "`-lv 4`"),
         ({"weights_bytes": 4 << 30}, "The log hides what runs on the GPU", "`-lv 4`"),
         ({"engine_version": "b8179"}, "The log hides the model's size", "`the log from the start"),
     ],
-    ids=["verbosity 3", "--gguf given", "an old build's log without its start"],
+    ids=["verbosity 3", "-v", "--gguf given", "an old build's log without its start"],
 )
 def test_hidden_header(setup: dict[str, Any], hidden: str, helps: str) -> None:
     text = said(measures([CHAT] * 5, setup={"slots": 1, **setup}), "log-hides-timings")
@@ -158,6 +159,8 @@ def test_hidden_header(setup: dict[str, Any], hidden: str, helps: str) -> None:
 def test_quiet_server_and_one_that_only_started() -> None:
     assert "log while requests are served" in said(measures(setup={"slots": 4}), "log-hides-timings")
     assert "`-lv 4`" in said(measures(setup={"slots": 4, "verbosity": 1}), "log-hides-timings")
+    cut = said(read(f"{B}/j_killed_midwrite"), "log-hides-timings")
+    assert cut.startswith("The log breaks off in 1 request, and none ends in it")
     failed = said(read(f"{B}/l_bad_gguf"), "log-hides-timings")
     assert "could not be loaded: its file is corrupted or incomplete (line" in failed
 

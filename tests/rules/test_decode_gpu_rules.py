@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -379,6 +380,25 @@ def test_no_wake_without_its_evidence(
     rows: list[dict[str, Any]], setup: dict[str, Any], answer: type
 ) -> None:
     assert isinstance(idle_clock_wake.check(measures(rows, setup=setup)), answer)
+
+
+def test_why_pauses_or_places_are_unknown() -> None:
+    timed = [
+        {**row, "finished_at": datetime(2026, 1, 1, 0, i, tzinfo=UTC)}
+        for i, row in enumerate(chats(20, n=20))
+    ]
+    ends = [{**row, "prefill_ms": None, "decode_ms": None, "total_ms": None} for row in timed]
+    reasons = {
+        "the log has no clock": chats(20, n=20),
+        "times are printed in whole seconds": timed,
+        "requests have the time at which they ended": ends,
+        "too few requests have a time": [*chats(20, n=20), *timed],
+        "no single request is logged": [],
+    }
+    for start, rows in reasons.items():
+        answer = idle_clock_wake.check(measures(rows, setup=MAC))
+        assert isinstance(answer, CannotTell)
+        assert answer.reason.startswith(start)
 
 
 def test_the_ceiling_and_a_fault_are_never_said_together() -> None:

@@ -28,6 +28,10 @@ const utc = (ms) => ms === null ? "" : new Date(ms).toISOString().slice(0, 19).r
     const value = values[column.name][row];
     return value === null ? "" : words[column.kind](value);
   };
+  const sought = (column, row) => {
+    const said = cell(column, row);
+    return column.kind !== "text" && said.includes(",") ? `${said}\n${said.replaceAll(",", "")}` : said;
+  };
   const search = document.getElementById("search");
   const count = document.getElementById("count");
   const [back, on] = document.querySelectorAll(".pages button");
@@ -68,7 +72,7 @@ const utc = (ms) => ms === null ? "" : new Date(ms).toISOString().slice(0, 19).r
   };
   const find = () => {
     const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    texts ??= wanted.length && values.number.map((_, row) => columns.map((c) => cell(c, row)).join("\n").toLowerCase());
+    texts ??= wanted.length && values.number.map((_, row) => columns.map((c) => sought(c, row)).join("\n").toLowerCase());
     shown = [...values.number.keys()].filter((row) => wanted.every((word) => texts[row].includes(word)));
     order();
     first = 0;

@@ -79,7 +79,8 @@ def clock_axis(at_ms: pl.Series) -> alt.Axis:
     """Labels as exact as these times (ms since 1970) are close to each other."""
     known = at_ms.drop_nulls()
     span_s = (float(known.max() or 0) - float(known.min() or 0)) / 1000  # type: ignore[arg-type]
-    form = "%H:%M:%S" if span_s < 1_200 else "%H:%M" if span_s < 86_400 else "%b %d, %H:%M"
+    close = "%H:%M:%S.%L" if span_s < 10 else "%H:%M:%S"
+    form = close if span_s < 1_200 else "%H:%M" if span_s < 86_400 else "%b %d, %H:%M"
     return alt.Axis(format=form)
 
 
@@ -115,7 +116,7 @@ def request_tooltip(rows: Rows, *more: alt.Tooltip) -> list[alt.Tooltip]:
     if rows.requests["model"].n_unique() > 1:
         listed.append(alt.Tooltip("model:N"))
     if rows.clock == "utc":
-        listed.append(alt.Tooltip("at_said:N", title="arrived, UTC"))
+        listed.append(alt.Tooltip("at_said:N", title=f"{rows.begins}, UTC"))
     sizes = {"prompt": "prompt tokens", "cached": "of them cached", "output": "output tokens"}
     told = (name for name in sizes if rows.requests[name].count())
     return [*listed, *more, *(alt.Tooltip(f"{name}:Q", title=sizes[name], format=",") for name in told)]

@@ -136,6 +136,11 @@ def layered(*charts: alt.Chart) -> alt.LayerChart:
     return alt.LayerChart(layer=list(charts))
 
 
+def _ticks(least: int) -> dict[str, str]:
+    """How many ticks to ask for: nice steps leave two or more of 4 on numbers, and of 5 on a clock."""
+    return {"expr": f"max({least}, floor(width / 110))"}
+
+
 def look(colours: dict[str, str]) -> dict[str, Any]:
     """The look of all charts: quiet axes, one font."""
     return {
@@ -155,7 +160,8 @@ def look(colours: dict[str, str]) -> dict[str, Any]:
             "titlePadding": 8,
             "labelPadding": 4,
         },
-        "axisX": {"grid": False, "tickCount": {"expr": "max(2, floor(width / 110))"}, "labelOverlap": True},
+        "axisX": {"grid": False, "tickCount": _ticks(4), "labelOverlap": True},
+        "axisXTemporal": {"tickCount": _ticks(5)},
         "axisY": {"domain": False, "ticks": False, "tickCount": 5},
         "legend": {
             "labelColor": colours["ink"],

@@ -17,7 +17,7 @@ _TITLE = "Requests on the clock"
 
 
 def draw(d: Drawing) -> Chart | Missing | None:
-    """A row for each request, from its arrival to its end; of many, the stretch that took longest."""
+    """A row for each request, from its begin to its end; of many, the stretch that took longest."""
     everything = d.rows.requests
     if not everything.height:
         return None
@@ -32,8 +32,9 @@ def draw(d: Drawing) -> Chart | Missing | None:
     totals = dict(bars.group_by("phase").agg(pl.col("seconds").sum()).iter_rows())
     phases = [phase for phase in PHASES if totals.get(phase, 0) > VISIBLE * sum(totals.values())]
     bars = bars.filter(pl.col("phase").is_in(phases))
+    began = "a slot took the first of these" if d.rows.slot_first else "the first of these arrived"
     y = alt.Y("number:O", title="request", axis=alt.Axis(ticks=False, domain=False))
-    x = alt.X("begin:Q", title="seconds since the first of these arrived", axis=alt.Axis(grid=True))
+    x = alt.X("begin:Q", title=f"seconds since {began}", axis=alt.Axis(grid=True))
     chart = (
         alt.Chart(alt.InlineData(values=bars.to_dicts()))
         .mark_bar(stroke=d.colours["paper"], strokeWidth=0.5, minBandSize=6)

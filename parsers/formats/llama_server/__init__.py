@@ -44,6 +44,7 @@ FORMAT = Format(
         b"slot is processing task",
         b"print_timings",
     ),
+    banner=rb"(?:\d[\d.]* [IWED] )?(?:srv  |slot )",
     lines=(
         *prefixed.LINES,
         *lifecycle.LINES,

@@ -10,13 +10,13 @@ b1413 to b2258 print such a block too, behind `print_timings:` and without a wor
 from __future__ import annotations
 
 from parsers.formats.base import line
-from parsers.formats.llama_server.prefixed import DRAFT, MS_PER, SLOT, TOTAL
+from parsers.formats.llama_server.prefixed import DRAFT, MS_PER, RATE, SLOT, TOTAL
 
 _HEAD = rb"(?:print_timings: )?"
 
 LINES = (
-    line("prefill", b"eval time = ", _HEAD + rb" *prompt eval " + MS_PER + rb" +\("),
-    line("decode", b"eval time = ", _HEAD + rb" *eval " + MS_PER + rb" +\("),
+    line("prefill", b"eval time = ", _HEAD + rb" *prompt eval " + MS_PER + rb"(?= +\()" + RATE),
+    line("decode", b"eval time = ", _HEAD + rb" *eval " + MS_PER + rb"(?= +\()" + RATE),
     line("total", b"total time = ", rb" *" + TOTAL),
     line("total", b"total time = ", rb"print_timings: +total time = +(?P<ms>[\d.]+) ms\s*$"),
     line("draft", b"draft acceptance", rb" *" + DRAFT),

@@ -1,7 +1,8 @@
 """Answers of llama-server with a `timings` object, as its clients log them: whole, or as stream events.
 
 A stream repeats the timings in more than one chunk of the same answer; those of its end count. In the
-server's own log (`-v`) the slot lines tell of the same request, so there bodies say nothing new.
+server's own log (`-v`) the slot lines tell of the same request, so there bodies say nothing new. Ollama's
+answers have `timings` too, which mean something else: see `ollama_timings.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from parsers.cut import json_object
 from parsers.formats.base import line
 from parsers.formats.json_values import count, text
 from parsers.formats.llama_server.pretty import PrettyTimings
+from parsers.formats.ollama_timings import OllamaAnswers, counts_whole_prompt, says_ollama
 from parsers.records import Request
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ LINES = (line("body", b'"timings":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$"
 
 _MAX_OPEN = 64
 _MAX_MS = 1e12
+_RATE_ERROR = 0.01
+"""Clients round the rates as they like."""
 
 
 class Bodies:
@@ -43,6 +47,7 @@ class Bodies:
         self._process = process
         self._open: dict[str, At] = {}
         self._told: dict[str, None] = {}
+        self._ollamas = OllamaAnswers(process.emit)
         self.pretty = PrettyTimings(self._take)
 
     def take(self, m: re.Match[bytes], at: At) -> bool:
@@ -52,6 +57,7 @@ class Bodies:
         timings = body.get("timings") if body else None
         if (
             body is None
+            or says_ollama(body)
             or not isinstance(timings, dict)
             or not {"prompt_ms", "predicted_ms"} <= timings.keys()
         ):
@@ -60,9 +66,13 @@ class Bodies:
         return True
 
     def _take(self, body: dict[str, Any], first: At, last: At) -> None:
+        if counts_whole_prompt(body):
+            self._ollamas.take(body, first, last)
+            return
         row = _row(body, first, last)
         if row is None or row.request_id in self._told:
             return
+        self._process.counts.impossible_values += _take_back(row, body["timings"])
         over = row.finish_reason is not None or body.get("stop", "choices" not in body) is True
         if row.request_id is None:
             if over:
@@ -81,6 +91,32 @@ class Bodies:
         self.pretty.flush()
         self._process.counts.incomplete_requests += len(self._open)
         self._open.clear()
+
+
+def _take_back(row: Request, timings: dict[str, Any]) -> int:
+    """Make a phase unknown whose rate contradicts its time and count; how many those were."""
+    was_ms = row.prefill_ms, row.decode_ms
+    if not _fits(timings, "prompt", row.prefill_tokens, row.prefill_ms, 0):
+        row.prefill_ms = row.prefill_tokens = row.prompt_tokens = row.cached_tokens = None
+        row.ttft_ms = row.ttft_from = None
+    if not _fits(timings, "predicted", row.output_tokens, row.decode_ms, 1):
+        row.decode_ms = row.output_tokens = row.decode_steps = None
+    false = sum(ms is not None for ms in was_ms) - sum(
+        ms is not None for ms in (row.prefill_ms, row.decode_ms)
+    )
+    if false:
+        row.total_ms = row.started_at = None
+    return false
+
+
+def _fits(timings: dict[str, Any], phase: str, tokens: int | None, ms: float | None, first: int) -> bool:
+    """Builds since b10406 rate a decode without its `first` token."""
+    rate = _ms(timings, f"{phase}_per_second")
+    if not rate or not ms or tokens is None:
+        return True
+    return any(
+        abs(1000 * count - rate * ms) <= _RATE_ERROR * rate * ms + 1 for count in {tokens, tokens - first}
+    )
 
 
 def _remember(known: dict[str, _Known], key: str, value: _Known) -> bool:

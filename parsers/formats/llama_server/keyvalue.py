@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import line
+from parsers.formats.rates import PER_SECOND
 
 if TYPE_CHECKING:
     import re
@@ -27,6 +28,7 @@ def _value(group: bytes, keys: bytes, pattern: bytes = rb"-?\d+") -> bytes:
     return rb'(?=.*[ ,{]"?(?:' + keys + rb')"?[=:](?P<' + group + rb">" + pattern + rb"))"
 
 
+_RATE = rb"(?=.*eval time [^(]{0,40}" + PER_SECOND + rb")?"
 _TASK = _value(b"slot", b"id_slot|slot_id") + _value(b"task", b"id_task|task_id")
 _CLOCKS = rb'(?P<clock>(?!))?(?=.*[ ,{]"?timestamp"?[=:](?P<epoch>\d{1,10})(?!\d))?'
 
@@ -49,6 +51,7 @@ LINES = (
         rb"prompt eval time ",
         _value(b"ms", b"t_prompt_processing", _DECIMAL),
         _value(b"tokens", b"num_prompt_tokens_processed|n_prompt_tokens_processed", rb"\d+"),
+        _RATE,
         word=b"prompt eval time ",
     ),
     _line(
@@ -57,6 +60,7 @@ LINES = (
         rb"generation eval time ",
         _value(b"ms", b"t_token_generation", _DECIMAL),
         _value(b"tokens", b"n_decoded", rb"\d+"),
+        _RATE,
         word=b"generation eval time ",
     ),
     _line(

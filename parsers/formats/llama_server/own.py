@@ -8,11 +8,13 @@ from parsers.formats.base import At, Reader
 from parsers.formats.llama_cpp import clock_ms
 from parsers.formats.llama_server.failures import CAUSES
 from parsers.formats.llama_server.task import ENGINE
+from parsers.formats.rates import fits
 from parsers.quotes import LONGEST_TEXT
 
 if TYPE_CHECKING:
     import re
 
+    from parsers.formats.llama_server.task import Phase
     from parsers.formats.process import Process
 
 _SAME_RUN_CLOCK_SLACK_MS = 1_000.0
@@ -85,6 +87,14 @@ class OwnLines(Reader):
                 self.dumped(m, at)
             return True
         return not self.process.clocked and not self._in_dump(at)
+
+    def _phase(self, m: re.Match[bytes], first: int = 0) -> Phase:
+        """What the line says of its phase; builds since b10406 rate a decode without its `first` token."""
+        ms, tokens = float(m["ms"]), int(m["tokens"])
+        if fits(tokens, ms, m["rate"]) or (first and fits(tokens - first, ms, m["rate"])):
+            return ms, tokens
+        self.process.counts.impossible_values += 1
+        return None, None
 
     def _in_dump(self, at: At) -> bool:
         return self._dump_line is not None and at.own_number <= self._dump_line + LONGEST_TEXT

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from parsers.formats.base import At
 
 _FIELD = (
-    rb'\s+"(?P<key>(?:cache|prompt|predicted|draft)_n|(?:prompt|predicted)_ms|draft_n_accepted)": ?'
+    rb'\s+"(?P<key>(?:cache|prompt|predicted|draft)_n|(?:prompt|predicted)_(?:ms|per_second)'
+    rb'|draft_n_accepted)": ?'
     rb"(?P<value>\d{1,17}(?:\.\d+)?(?:e[+-]?\d+)?),?$"
 )
 
@@ -57,7 +58,8 @@ class PrettyTimings:
         if self._last is None or at.own_number - self._last.own_number > _NEXT_LINES or key in self._fields:
             self.flush()
         else:
-            self._fields[key], self._last = json.loads(m["value"]), at
+            self._fields[key] = json.loads(m["value"])
+            self._last = self._last if key.endswith("_second") else at
 
     def flush(self) -> None:
         """The block is over."""

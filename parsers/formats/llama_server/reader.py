@@ -190,25 +190,20 @@ class ServerReader(CacheLines, ModelLines):
     def slot_prefill(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """``slot print_timing: id 0 | task 2 | prompt eval time = 2402.53 ms / 630 tokens (...``."""
         self._tasks.blocks_seen = True
-        task.prefill, task.timed_line = (float(m["ms"]), int(m["tokens"])), at.number
+        task.prefill, task.timed_line = self._phase(m), at.number
 
     @_of_task
     def told_prefill(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """The same until b3760: of a prompt that was cached whole it prints 0, but one is evaluated."""
-        ms = float(m["ms"])
-        tokens = int(m["tokens"]) or (
-            None if ms > 0 and task.cached is None else int(bool(ms and task.cached))
-        )
+        ms, tokens = self._phase(m)
+        if tokens == 0 and ms is not None:
+            tokens = None if ms > 0 and task.cached is None else int(bool(ms and task.cached))
         task.prefill, task.timed_line = (ms, tokens), at.number
 
     @_of_task
     def slot_decode(self, task: Task, m: re.Match[bytes], at: At) -> None:
         """The same for the generated tokens."""
-        task.decode, task.timed_line, task.finished_at = (
-            (float(m["ms"]), int(m["tokens"])),
-            at.number,
-            at.time,
-        )
+        task.decode, task.timed_line, task.finished_at = self._phase(m, 1), at.number, at.time
 
     @_of_task
     def slot_total(self, task: Task, m: re.Match[bytes], at: At) -> None:
@@ -233,17 +228,13 @@ class ServerReader(CacheLines, ModelLines):
         if not (self._tasks.seen or self.process.clocked or self._in_dump(at)):
             self._block = self._tasks.loose(at)
         if (task := self._block) and task.prefill is None:
-            task.prefill, task.timed_line = (float(m["ms"]), int(m["tokens"])), at.number
+            task.prefill, task.timed_line = self._phase(m), at.number
 
     def decode(self, m: re.Match[bytes], at: At) -> None:
         """A bare `eval time` line."""
         self._tasks.blocks_seen = True
         if (task := self._block) and task.prefill and task.decode is None:
-            task.decode, task.timed_line, task.finished_at = (
-                (float(m["ms"]), int(m["tokens"])),
-                at.number,
-                at.time,
-            )
+            task.decode, task.timed_line, task.finished_at = self._phase(m, 1), at.number, at.time
 
     def total(self, m: re.Match[bytes], at: At) -> None:
         """A bare `total time` line; only a draft line may follow."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from parsers.formats.llama_cpp import clock_ms
 from parsers.records import Request
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from parsers.formats.base import At
 
 ENGINE = "llama-server"
+
+Phase: TypeAlias = "tuple[float | None, int | None]"
+"""Milliseconds and tokens as printed; ``None`` for what the line's own rate contradicts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,8 +42,8 @@ class Task:
     finished_at: datetime | None = None
     prompt: int | None = None
     cached: int | None = None
-    prefill: tuple[float, int | None] | None = None
-    decode: tuple[float, int] | None = None
+    prefill: Phase | None = None
+    decode: Phase | None = None
     total_ms: float | None = None
     timed_line: int = 0
     drafted: int | None = None
@@ -109,11 +112,15 @@ class Task:
         row = self._row()
         row.prefill_ms, row.prefill_tokens = self.prefill
         row.decode_ms, row.output_tokens = self.decode
-        row.decode_steps = max(row.output_tokens - 1, 0)
-        if row.prefill_tokens is not None:
-            self._count_prompt(row, row.prefill_tokens, row.output_tokens)
-        row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
-        row.total_ms = round(row.prefill_ms + row.decode_ms, 2) if self.total_ms is None else self.total_ms
+        if row.output_tokens is not None:
+            row.decode_steps = max(row.output_tokens - 1, 0)
+            if row.prefill_tokens is not None:
+                self._count_prompt(row, row.prefill_tokens, row.output_tokens)
+        row.total_ms = self.total_ms
+        if row.prefill_ms is not None:
+            row.ttft_ms, row.ttft_from = row.prefill_ms, "slot"
+            if row.total_ms is None and row.decode_ms is not None:
+                row.total_ms = round(row.prefill_ms + row.decode_ms, 2)
         row.draft_tokens, row.accepted_tokens = self.drafted, self.accepted
         return row
 

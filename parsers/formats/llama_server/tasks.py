@@ -61,6 +61,10 @@ class Tasks:
         again = number in self._first or number < self._lowest - _REORDERED_TASKS
         return again and all(task.released for task in self._open.values())
 
+    def _may_be_another_process(self, number: int) -> bool:
+        """Whether ids go back while nothing runs; then what was seen so far may not hold any more."""
+        return number < self._lowest and all(task.released for task in self._open.values())
+
     def launch(self, task: Task) -> None:
         """A slot takes a task; whatever it did before is over."""
         slot, number = task.slot, task.task
@@ -69,6 +73,8 @@ class Tasks:
         self.settle(slot, number)
         for key in [key for key in self._open if key[0] == slot]:
             self._finish(self._open.pop(key))
+        if self._may_be_another_process(number):
+            self.blocks_seen = self.drafts_seen = False
         if len(self._first) < _FIRST_TASKS:
             self._first.add(number)
             self._lowest = min(self._first)
@@ -137,7 +143,6 @@ class Tasks:
         task.finished_at = task.finished_at or at.time
         if task.timed or task.cancelled or task.failed:
             self._open.pop(task.key, None)
-            self._ready = None if self._ready is task else self._ready
             if task.cancelled and not task.timed:
                 self._aborted(task, at)
             self._finish(task)
@@ -198,6 +203,7 @@ class Tasks:
     def _finish(self, task: Task) -> None:
         """No more will come for this task: emit it, or count what is missing."""
         counts = self._process.counts
+        self._ready = None if self._ready is task else self._ready
         whole = task.total_ms is not None or not self._totals_seen
         task.drafts = self.drafts_seen
         if whole and (row := task.request()) is not None:

@@ -39,6 +39,7 @@ FORMAT = Format(
         b"type: llm.prediction.",
         b"Time to First Token: ",
     ),
+    banner=rb"Received request: POST to /|\[LM STUDIO SERVER\]",
     lines=(*lines.LINES, *stats.LINES, *fields.LINES),
     reader=AppReader,
     host=True,

@@ -7,7 +7,7 @@
 - `models.py`: which models are loaded, and what each load cost whom.
 - `machine.py`: devices, and the memory of a model; `unloads.py`: why one is unloaded.
 - `access.py`: gin's access lines, and which task of the llama-server inside they are about.
-- `bodies.py`: answers, as clients print them.
+- `bodies.py`: answers, as clients print them; those of the OpenAI API with `timings`: `../ollama_timings.py`.
 - `host.py`: takes all lines but those about requests; `reader.py`: joins the rest to requests.
 """
 
@@ -36,6 +36,7 @@ FORMAT = Format(
         b'"truncating input prompt" limit=',
         b'"total_duration":',
         b"total duration: ",
+        b'"fp_ollama"',
     ),
     lines=(*lines.LINES, *bodies.LINES),
     reader=OllamaReader,

@@ -44,6 +44,7 @@ _TEXT_FIELD = (
 
 LINES = (
     line("body", b'_duration":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$", b'"total_duration":'),
+    line("openai", b'"timings":', rb"(?:data: ?)?(?P<body>\{(?s:.*)\})\s*,?$", b'"fp_ollama"'),
     line("field", b'_duration":', _JSON_FIELD),
     line("field", b'eval_count":', _JSON_FIELD),
     line("field", b'eval_cached_count":', _JSON_FIELD),

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parsers.cut import json_object
 from parsers.formats.llama_server.reader import ServerReader
 from parsers.formats.ollama.access import Access, Pairing, Run, busy_ms, read_access
 from parsers.formats.ollama.bodies import Bodies
 from parsers.formats.ollama.host import ENGINE, INSIDE, HostLines
 from parsers.formats.ollama.prompts import Prompts
+from parsers.formats.ollama_timings import OllamaAnswers, says_ollama
 from parsers.records import Event, Request
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class OllamaReader(HostLines):
             for kind in ("generation", "embedding")
         }
         self._bodies = Bodies(lambda row: self._emit(row, self._here()), self._impossible)
+        self._openai = OllamaAnswers(lambda row: self._emit(row, self._here()))
         self._prompts = Prompts()
 
     # --- the prompt
@@ -162,6 +165,13 @@ class OllamaReader(HostLines):
     def body(self, m: re.Match[bytes], at: At) -> bool:
         """An API answer on one line; in a server's log the access line tells the same."""
         return self._server_log or self._bodies.body(m, at)
+
+    def openai(self, m: re.Match[bytes], at: At) -> bool:
+        """The end of an answer of the OpenAI API."""
+        answer = json_object(m["body"])
+        if answer is None or not says_ollama(answer):
+            return False
+        return self._server_log or self._openai.take(answer, at, at)
 
     def field(self, m: re.Match[bytes], at: At) -> None:
         """One field of an answer that stands on several lines, or of ``ollama run --verbose``."""

@@ -36,6 +36,7 @@ def _format(names: Names) -> Format:
         versions=names.versions,
         grain="aggregate",
         identify=tuple(b"# TYPE " + prefix for prefix in prefixes),
+        banner=rb"# TYPE ",
         lines=tuple(line("sample", prefix, _SAMPLE % prefix) for prefix in prefixes),
         reader=partial(PrometheusReader, names=names),
         splits=f"sums: {', '.join(_timed(names))}",

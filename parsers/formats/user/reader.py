@@ -42,6 +42,7 @@ def format_of(spec: Spec, file: str = "a format file") -> Format:
         versions=spec.versions,
         grain=spec.grain,
         identify=tuple(literal.encode() for literal in spec.identify),
+        banner=b"",
         lines=tuple(
             Line(
                 "take",
