@@ -142,7 +142,7 @@ def measure(reading: Reading, options: Options, *, once: bool = False) -> Measur
         counts = replace(counts, repeated_requests=told - requests.height)
     setup = main_setup(requests, intervals, setups).model_copy(deep=True)
     _complete(setup, options)
-    _learn_machine(setup, options.machine)
+    _learn_machine(setup, options.machine, options.words)
     return Measures(
         requests,
         intervals,
@@ -168,7 +168,7 @@ def _complete(setup: Setup, options: Options) -> None:
         complete(setup, props.ORIGIN, cleaned(props.read_props(options.props), options.words))
 
 
-def _learn_machine(setup: Setup, machine: Machine) -> None:
+def _learn_machine(setup: Setup, machine: Machine, words: Plain) -> None:
     """The device that the user named; what the log says of the same device is kept."""
     if machine.device is None:
         return
@@ -177,7 +177,7 @@ def _learn_machine(setup: Setup, machine: Machine) -> None:
     known = find_device(machine.device, machine.vram_bytes)
     logged = next((d for d in setup.devices if known and find_device(d.name, d.memory_bytes) == known), None)
     device = Device(
-        name=machine.device,
+        name=words.text(machine.device),
         backend=logged.backend if logged else None,
         memory_bytes=machine.vram_bytes or (logged.memory_bytes if logged else None),
         bandwidth_gb_s=machine.bandwidth_gb_s or (known.bandwidth_gb_s if known else None),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from advisor.errors import InputError, UnrecognisedError
-from advisor.redact import clean
+from advisor.redact import Redactor, clean
 from advisor.sources.files import STDIN, expand
 from rules.words import plural
 
@@ -133,8 +133,9 @@ def tell_unparsed(reading: Reading) -> None:
         return
     lines = plural(shapes.lines, "line")
     warn(f"{lines} looked relevant and were not read; N is a number, … any other text.")
+    masked = Redactor()
     for shape, seen in shapes.most(_SHAPES):
-        print(f"{seen.count:7}  {clean(f'{seen.source}:{seen.line}')}  {clean(shape)}", file=sys.stderr)
+        print(f"{seen.count:7}  {masked.text(f'{seen.source}:{seen.line}')}  {clean(shape)}", file=sys.stderr)
     if len(shapes) > _SHAPES:
         print(f"         and {len(shapes) - _SHAPES} more shapes", file=sys.stderr)
 

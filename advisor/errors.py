@@ -21,7 +21,3 @@ class MissingError(InputError):
 
 class UnrecognisedError(InputError):
     """The input can be read, but holds no log; the reader completes the sentence with what it tried."""
-
-
-class EmptyError(UnrecognisedError):
-    """There is not a byte in it, so it can't be any engine's; the message is the whole sentence."""

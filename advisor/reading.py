@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.errors import EmptyError, InputError, UnrecognisedError
+from advisor.errors import InputError, UnrecognisedError
 from advisor.model import Source
 from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, blocks, expand
@@ -92,9 +92,7 @@ def read(
 
 
 def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
-    if isinstance(problem, EmptyError):
-        reading.unrecognised.append(str(problem))
-    elif isinstance(problem, UnrecognisedError):
+    if isinstance(problem, UnrecognisedError):
         reading.unrecognised.append(f"{problem} ({_tried(engine, reading.formats)}).")
     else:
         reading.problems.append(str(problem))
@@ -137,9 +135,8 @@ def _stream(name: str, engine: str | None, latest: datetime, reading: Reading) -
 def _nothing(name: str, stream: Stream | DocumentReader) -> UnrecognisedError:
     if stream.bytes:
         return UnrecognisedError(f"{name}: no engine's log that I know")
-    return EmptyError(
-        "nothing came in on standard input." if name == STDIN else f"{name}: the file is empty."
-    )
+    empty = "nothing came in on standard input" if name == STDIN else f"{name}: the file is empty"
+    return UnrecognisedError(empty)
 
 
 def _numbered(rows: list[Row], first_run: int) -> list[Row]:

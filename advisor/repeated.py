@@ -9,8 +9,8 @@ _SAME = tuple(
     [(pl.col(name).cast(pl.Float64) + shift).floor().alias(f"{name}_{shift}") for name in _TELLING]
     for shift in (0.0, 0.5)
 )
-"""In whole milliseconds, cut at two places: logs round to hundredths what the same request in JSON has in full,
-and two such times can lie on both sides of one cut."""
+"""In whole milliseconds, cut at two places: logs round to hundredths what the same request in JSON has in
+full, and two such times can lie on both sides of one cut."""
 
 _MOST, _VARIED, _FEWEST = 0.9, 0.5, 3
 """Two inputs tell the same if nearly all requests of one are in the other, and if they differ enough among

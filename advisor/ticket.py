@@ -41,6 +41,7 @@ class SlowRequest(Section):
     finished_at: datetime | None
     prompt_tokens: int | None
     cached_tokens: int | None
+    prefill_tokens: int | None
     output_tokens: int | None
     queue_ms: float | None
     load_ms: float | None

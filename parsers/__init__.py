@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parsers.formats import ENGINES, FORMATS
+from parsers.search import UnknownEngineError
 from parsers.source import DocumentError, SourceReader
-from parsers.stream import Stream, UnknownEngineError
+from parsers.stream import Stream
 from parsers.tables import Tables
 
 _BLOCK = 1 << 20

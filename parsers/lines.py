@@ -50,6 +50,8 @@ def _is_its(fmt: Format, body: bytes, escapes: bool) -> bool:
     if fmt.banner is not None and re.match(fmt.banner, body):
         return True
     return any(
-        (escapes or line.needle in body) and line.word in body and line.pattern.match(body)
+        (line.needle in body or (escapes and b'"' in line.needle))
+        and line.word in body
+        and line.pattern.match(body)
         for line in fmt.lines
     )

@@ -12,12 +12,27 @@ from parsers.grams import Literals
 from parsers.limits import within_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from parsers.formats.base import At, Format, Line
 
 _LARGE = 1 << 16
 """From this size on a block is first asked for all literals at once."""
+
+
+class UnknownEngineError(ValueError):
+    """No format is called that."""
+
+
+def formats_of(engine: str | None, formats: Sequence[Format]) -> list[Format]:
+    """The formats of an engine, of what it runs inside, and of setups; all of them for ``None``."""
+    if engine is None:
+        return list(formats)
+    named = [fmt for fmt in formats if fmt.engine == engine]
+    if not named:
+        raise UnknownEngineError(engine)
+    wanted = {engine, *(inside for fmt in named for inside in fmt.inside)}
+    return [fmt for fmt in formats if fmt.engine in wanted or fmt.grain == "setup"]
 
 
 class Places:
@@ -145,7 +160,7 @@ class Search:
             at, starts = 0, sorted(one for one in found.needles if one >= start)
 
     def _lacking(self) -> dict[bytes, list[tuple[int, int]]]:
-        """For each word of formats that are known in some containers so far, where those stand that lack one."""
+        """Where the containers stand that lack formats known in others, for each word of these formats."""
         if not self._places or all(places.everywhere for places in self._places.values()):
             return {}
         labels = self.containers.labels()
@@ -159,10 +174,11 @@ class Search:
     def _may_wake(self, words: list[bytes], start: int) -> list[Format]:
         """The formats that this line may still identify."""
         formats = dict.fromkeys(fmt for word in words for fmt in self._words[word])
-        return [fmt for fmt in formats if (places := self._places.get(fmt)) is None or self._is_new(places, start)]
+        return [fmt for fmt in formats if self._may_be_new(fmt, start)]
 
-    def _is_new(self, places: Places, start: int) -> bool:
-        return bool(places.lacking({self.containers.label(start)}))
+    def _may_be_new(self, fmt: Format, start: int) -> bool:
+        places = self._places.get(fmt)
+        return places is None or bool(places.lacking({self.containers.label(start)}))
 
 
 class Hit(NamedTuple):

@@ -19,7 +19,7 @@ from parsers.formats.base import At
 from parsers.formats.process import Counts, Process
 from parsers.lines import has_parts, identifying, texts_of, unindented
 from parsers.quotes import Quotes
-from parsers.search import Search
+from parsers.search import Search, formats_of
 from parsers.setup import Setups
 from parsers.torn import may_go_on
 
@@ -51,21 +51,6 @@ class Taken(NamedTuple):
 
     trial: Trial
     match: re.Match[bytes]
-
-
-class UnknownEngineError(ValueError):
-    """No format is called that."""
-
-
-def _formats_of(engine: str | None, formats: Sequence[Format]) -> list[Format]:
-    """The formats of an engine, of what it runs inside, and of setups; all of them for ``None``."""
-    if engine is None:
-        return list(formats)
-    named = [fmt for fmt in formats if fmt.engine == engine]
-    if not named:
-        raise UnknownEngineError(engine)
-    wanted = {engine, *(inside for fmt in named for inside in fmt.inside)}
-    return [fmt for fmt in formats if fmt.engine in wanted or fmt.grain == "setup"]
 
 
 class Stream:
@@ -108,7 +93,7 @@ class Stream:
         self._processes: dict[bytes | None, Process] = {}
         self._readers: dict[tuple[bytes | None, Format], Reader] = {}
         self._quotes = Quotes()
-        self._search = Search(_formats_of(engine, formats), awake=engine is not None)
+        self._search = Search(formats_of(engine, formats), awake=engine is not None)
         self._watch = watch
         self._taken: dict[int, list[Taken]] = {}
 

@@ -70,6 +70,7 @@ def render(report: Report, measures: Measures) -> str:
             starts=page.starts(report),
             facts=tables.facts(report),
             slowest=tables.slowest(report),
+            incidents=tables.incidents(report),
             splits=_splits(report.slowest),
             sources=tables.sources(report),
             untold=page.unanswered(report),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from advisor.model import Percentiles
-from advisor.report.page import PHASES, VISIBLE
+from advisor.report.page import PHASES, VISIBLE, where
 from rules.caveats.log_hides_timings import ALL_SHOWN
 from rules.words import count, duration, percent, rate, size
 
@@ -180,7 +180,7 @@ def slowest(report: Report) -> list[tuple[str, ...]]:
 def _slow(one: SlowRequest, *, whole: bool) -> tuple[str, ...]:
     """A row; what was evaluated is told only where not every prompt is."""
     phases = (_visible(getattr(one, f"{phase}_ms"), phase, one.total_ms) for phase in PHASES)
-    told = {what: getattr(one, name, None) for what, name in _TOKENS.items()}
+    told = {what: getattr(one, name) for what, name in _TOKENS.items()}
     tokens = ("" if whole and what == "evaluated" else count(n) for what, n in told.items())
     return f"{one.source}:{one.line}", duration(one.total_ms), *phases, *tokens
 
@@ -242,3 +242,12 @@ def _origin(analysis: Analysis, name: str) -> str:
     said = analysis.setup.origin.get(name, "")
     other = analysis.setup.disputed.get(name)
     return f"{said}; {other}" if other else said
+
+
+def incidents(report: Report) -> list[tuple[str, ...]]:
+    """What went wrong, how often, and the first lines; empty where nothing did."""
+    rows = [
+        (one.detail or one.kind.replace("_", " "), count(one.times), where(one.lines))
+        for one in report.incidents
+    ]
+    return [("what", "times", "lines"), *rows] if rows else []

@@ -44,7 +44,7 @@ def line(name: str, needle: bytes, pattern: bytes, word: bytes = b"") -> Line:
     return Line(name, needle, re.compile(pattern), word)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Format:
     """One engine's log format, in one file.
 
@@ -60,8 +60,8 @@ class Format:
         host: true for a program that runs another engine and logs around it, so both logs are one.
         inside: the engines whose lines stand in its log; ``--engine`` reads them with it.
         splits: the phases that such a log times for each request, in words for people.
-        banner: a pattern, matched at the start of an unwrapped line that holds one of ``identify``: what identifies the
-            engine and is none of ``lines``.
+        banner: a pattern, matched at the start of an unwrapped line that holds one of ``identify``: what
+            identifies the engine and is none of ``lines``.
         documents: whole files that it writes; one is claimed by its first bytes instead.
         ends: how requests end without times, of ``aborted``, ``failed`` and ``incomplete``, where such a log
             surely says so: only there is a count of 0 a number.

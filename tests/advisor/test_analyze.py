@@ -113,7 +113,8 @@ def test_help_in_ascii(arguments: list[str]) -> None:
 @pytest.mark.parametrize("log", [CHAT, SLOTS, VLLM])
 @pytest.mark.parametrize("form", ["terminal", "md"])
 def test_whole_pages(log: str, form: str, snapshot: SnapshotAssertion) -> None:
-    assert phasewise(log, "--format", form, cwd=SAMPLES).out == snapshot
+    page = phasewise(log, "--format", form, cwd=SAMPLES).out
+    assert re.sub(r"with Python .*? The log", "with Python … The log", page) == snapshot
 
 
 # --- the JSON

@@ -44,7 +44,7 @@ def many() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "status", "words"),
     [
-        ("empty.log", b"", 3, ("empty.log: the file is empty.",)),
+        ("empty.log", b"", 3, ("empty.log: the file is empty", "llama-server", "--engine")),
         ("shot.png", PNG, 3, ("shot.png", "binary", "vllm", "--engine")),
         ("access.log", NGINX.encode() * 50, 3, ("access.log", "--engine", "llama-server", "vllm")),
         ("notes.txt", b"eval time = what?\nprompt eval time\n", 3, ("notes.txt", "--engine")),
@@ -72,7 +72,7 @@ def test_a_file_that_is_no_log(
         (["x" * 5000], 2, ("xxx...",)),
         (["nothing-here"], 3, ("nothing-here", "no file", "--engine")),
         (["only-others"], 3, ("only-others", "1 log file", "--engine")),
-        (["-"], 3, ("nothing came in on standard input.",)),
+        (["-"], 3, ("nothing came in on standard input", "ollama", "--engine")),
         (["export", "missing.log"], 2, ("missing.log",)),
     ],
 )

@@ -67,8 +67,7 @@ def test_two_services_in_the_journal(log: Path) -> None:
     one = journal(log.read_bytes(), "engine")
     others = lines_of(journal(b"GET / 200\n" * 12 * one.count(b"\n"), "web"))
     both = [
-        b"".join((line, *others[12 * number : 12 * number + 12]))
-        for number, line in enumerate(lines_of(one))
+        b"".join((line, *others[12 * number : 12 * number + 12])) for number, line in enumerate(lines_of(one))
     ]
     assert rows(read(b"".join(both))) == rows(read(one))
 

@@ -190,7 +190,8 @@ def test_parts_and_whole() -> None:
 def test_a_quoted_block_does_not_end_a_prompts_text() -> None:
     """text-generation-webui prints the prompt raw (`--verbose`)."""
     stats = "INFO 11-29 19:39:27 [loggers.py:257] Engine 000: Avg prompt throughput: 100.0 tokens/s, "
-    stats += "Avg generation throughput: 40.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%"
+    stats += "Avg generation throughput: 40.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, "
+    stats += "GPU KV cache usage: 1.0%"
     log = read(
         join(["16:20:31-123456 INFO     PROMPT=", "why", *behind("llama_perf_context_print: ", PERF), stats])
     )

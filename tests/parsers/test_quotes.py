@@ -6,6 +6,7 @@ import pytest
 
 from tests.parsers.reading import QUOTED, TIMED, join, read
 from tests.parsers.scenarios import scenario
+from tests.parsers.test_samples import SAMPLES
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,18 @@ def test_a_pasted_block_is_one_request(lines: list[str]) -> None:
 def test_pasted_blocks_one_after_the_other() -> None:
     assert len(read(join([*TIMED[1:3], *TIMED[1:3], "", *TIMED[1:3]])).requests) == 3
     assert len(read(join([*TIMED[1:], *TIMED[1:]])).requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("lmstudio-0.3", "Llama.generate: "),
+        ("text-generation-webui-server", "[GIN] "),
+        ("llama-cli-perf-context", "[GIN] "),
+        ("genai-perf-table", "NVIDIA AIPerf | "),
+    ],
+)
+def test_a_word_in_a_text_wakes_no_format(log: str, said: str) -> None:
+    data = (SAMPLES / f"{log}.log").read_bytes()
+    asked = read(f"what does {said} mean?\n".encode() + data)
+    assert asked.told("line", "first_line", "offset") == read(data).told("line", "first_line", "offset")

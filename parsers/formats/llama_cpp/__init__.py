@@ -32,6 +32,7 @@ FORMAT = Format(
         b"loading model '",
         b"load_tensors: ",
     ),
+    banner=HEAD + rb"(?:cmn +\S+: +)?(?:device|system|build)_info:",
     lines=LINES,
     reader=HeaderReader,
     splits="none: setup only",
