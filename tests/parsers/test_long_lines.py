@@ -179,7 +179,7 @@ def test_byte_by_byte() -> None:
 
 @pytest.mark.parametrize("indent", [1, 2, 4, "\t"])
 def test_an_answer_over_many_lines(indent: int | str) -> None:
-    drafted = {**TIMINGS, "prompt_per_second": 1e-05, "draft_n": 30, "draft_n_accepted": 20}
+    drafted = {**TIMINGS, "prompt_per_token_ms": 1e-05, "draft_n": 30, "draft_n_accepted": 20}
     both = [completion("p"), {**chat("c"), "timings": drafted}]
     data = "".join(json.dumps(body, indent=indent) + "\n" for body in both).encode()
     log = read(data)
