@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from advisor.anonymize.mask import decoded
 from parsers.cut import MAX_LINE, ends_of
+from parsers.lines import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,9 @@ class Rewriter:
         self._masker = masker
         self._write = write
         self._signs = () if asked.engine else [literal for fmt in asked.formats for literal in fmt.identify]
+        self._banners = (
+            [] if asked.engine else [(fmt.identify, fmt.banner) for fmt in asked.formats if fmt.banner]
+        )
         self._shown: set[tuple[str, bytes]] = set()
 
     def line(self, number: int, line: bytes, taken: list[Taken] | None) -> None:
@@ -55,10 +59,21 @@ class Rewriter:
         self._shown.update((head, sign) for sign in signs)
         if not signs:
             return head.encode()
+        if banner := self._banner(line, signs):
+            return head.encode() + banner + b" ".join(signs)
         before, after = _SIGNS.match(line), _LAST_SIGNS.search(line)
         if head or not before or not after:
             return head.encode() + b" ".join(signs)
         return before[0] + b" ".join(signs) + after[0]
+
+    def _banner(self, line: bytes, signs: Sequence[bytes]) -> bytes:
+        """The beginning by which a format of one of the signs knows its engine; empty where it has none."""
+        for identify, banner in self._banners:
+            for sign in set(identify).intersection(signs):
+                for text in texts_of(line, sign, plain=False):
+                    if found := re.match(banner, text.body):
+                        return found[0]
+        return b""
 
     def _masked(self, line: bytes, taken: Sequence[Taken]) -> bytes:
         return self._masker.line(decoded(line), taken).encode("utf-8", "replace")

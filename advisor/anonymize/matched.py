@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from parsers.stream import Taken
 
 _WORD = re.compile(r"\w+")
+_CLOCK = re.compile(r"\d+\.\d\d\.\d{3}\.\d{3}")
+"""llama.cpp's, which may look like an address."""
+
 _DIGIT = re.compile(r"\d")
 _FOREIGN = re.compile(r"[^\x00-\x7f\w]+")
 _TELLING = re.compile(r"[^\W\d_]\w+|\d{3,}")
@@ -72,13 +75,16 @@ class Matched:
         match, words = taken.match, _own_words(taken.match.re)
         spans = [span for at in range(1, match.re.groups + 1) if (span := match.span(at)) != (-1, -1)]
         size = len(match.string)
+        clock = match.span("clock") if "clock" in match.re.groupindex else None
         if not spans or not self._strict or _reads_all(taken):
             spans.append((0, size))
         cuts = sorted({0, match.end(), size, *(at for span in spans for at in span)})
         parts = []
         for start, end in pairwise(cuts):
             text = match.string[start:end].decode("utf-8", "replace")
-            if any(first <= start and end <= last for first, last in spans):
+            if (start, end) == clock and _CLOCK.fullmatch(text):
+                parts.append(_Part(start, text, True))
+            elif any(first <= start and end <= last for first, last in spans):
                 parts.append(_Part(start, self._captured(text), True))
             else:
                 inside = start < match.end()

@@ -99,7 +99,9 @@ NETWORK = (
         r"(?<![\w:.-])(?P<it>[0-9A-Fa-f]{2}(?:(?::[0-9A-Fa-f]{2}){5}|(?:-[0-9A-Fa-f]{2}){5}))(?![\w:-])",
     ),
     _private("ip", rf"(?<![\w:.])(?P<it>{_IPV6})(?![\w:]|\.\d)"),
-    _private("ip", rf"(?<![\w.-])(?P<it>{_IPV4})(?![\w-]|\.\d)"),
+    _private(
+        "ip", rf"(?<![\w.-])(?P<it>{_IPV4})(?![\w-]|\.\d| [IWED] )"
+    ),  # llama.cpp's clock: 1.23.112.133 I
     _private("host", r"(?<=://)(?P<it>[^\s/:@\]\[\"'<>?#,;)]+)"),
     _private("host", r"(?<=dial tcp )(?P<it>[A-Za-z][\w.-]*)(?=:\d)"),
     _private("host", r"\blookup (?P<it>[A-Za-z][\w.-]*)(?= on )"),

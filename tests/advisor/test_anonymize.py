@@ -61,6 +61,13 @@ def test_the_rows_stay(tmp_path: Path, path: Path) -> None:
     assert new.count("\n") == path.read_bytes().count(b"\n")
 
 
+def test_a_clock_that_looks_like_an_address_stays(tmp_path: Path) -> None:
+    log = ROOT / "tests/logs/conversations/client_trims_history/server.log"
+    different, new = _rewritten(log, tmp_path)
+    assert different is None
+    assert "1.23.112.133 I slot print_timing" in new
+
+
 PLACES: dict[str, Callable[[str], str]] = {
     "lines of their own": lambda line: f"{line}\n{SAID}",
     "ends of lines": lambda line: line if line.rstrip()[-1:] in set("}],[{") else f"{line} {SAID}",
