@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 
 VALID_PREFILL_TOKENS, VALID_PREFILL_MS = 256, 50.0
 VALID_DECODE_TOKENS, VALID_DECODE_MS = 32, 300.0
+IS_VALID_PREFILL = (pl.col("prefill_tokens") >= VALID_PREFILL_TOKENS) & (
+    pl.col("prefill_ms") >= VALID_PREFILL_MS
+)
+IS_VALID_DECODE = (pl.col("output_tokens") >= VALID_DECODE_TOKENS) & (pl.col("decode_ms") >= VALID_DECODE_MS)
+"""Of a generation: whether its rate means something."""
+
 FEW = 5
 GATE_SHARE, GATE_REQUESTS, GATE_SINGLE_MS = 0.05, 3, 5_000.0
 
@@ -156,16 +162,12 @@ class Measures:
     @cached_property
     def valid_prefill(self) -> pl.DataFrame:
         """Generations whose prefill rate means something."""
-        return self.generations.filter(
-            (pl.col("prefill_tokens") >= VALID_PREFILL_TOKENS) & (pl.col("prefill_ms") >= VALID_PREFILL_MS)
-        )
+        return self.generations.filter(IS_VALID_PREFILL)
 
     @cached_property
     def valid_decode(self) -> pl.DataFrame:
         """Generations whose decode rate means something."""
-        return self.generations.filter(
-            (pl.col("output_tokens") >= VALID_DECODE_TOKENS) & (pl.col("decode_ms") >= VALID_DECODE_MS)
-        )
+        return self.generations.filter(IS_VALID_DECODE)
 
     @cached_property
     def prefill_tok_s(self) -> float | None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from advisor.report.blocks import hanging, indented, put, standard_console, table, title
 from advisor.report.markdown import environment, tidy
+from advisor.report.page import named
 from advisor.report.tables import fact
 from rules.comparison.dimensions import span
 from rules.comparison.sentences import NAMES, joined, per_minute, value
@@ -113,9 +114,7 @@ def sides(c: Comparison) -> list[str]:
 
 
 def _side(one: Compared) -> str:
-    names = f"{len(one.sources)} files" if len(one.sources) > 1 else one.sources[0] if one.sources else "?"
-    if names == "-":
-        names = "standard input"
+    names = named(one.sources, "files")
     known = [" ".join(filter(None, (one.engine, one.engine_version))), one.model or ""]
     amounts = [(one.requests, "request"), (one.intervals, "interval"), (one.aggregates, "sum")]
     known += [plural(n, what) for n, what in amounts if n]

@@ -114,8 +114,7 @@ def _told(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _title(report: Report) -> str:
-    paths = [source.path for source in report.sources]
-    names = f"{len(paths)} logs" if len(paths) > 1 else "standard input" if paths == ["-"] else "".join(paths)
+    names = page.named([source.path for source in report.sources], "logs")
     return names.replace("\\", "/").rpartition("/")[2]
 
 

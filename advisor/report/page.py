@@ -11,7 +11,7 @@ from rules.measures import FEW
 from rules.words import count, duration, percent, plural, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from advisor.model import Analysis, Line, SavingModel
     from advisor.ticket import Report
@@ -82,8 +82,15 @@ def heading(analysis: Analysis) -> str:
     if analysis.summary.wall_ms:
         read.append(f"{duration(analysis.summary.wall_ms)} of request time")
     paths = [s.path for s in analysis.sources]
-    names = f"{len(paths)} files" if len(paths) > 1 else "standard input" if paths == ["-"] else paths[0]
+    names = named(paths, "files")
     return f"{names}: {', '.join(read)}"
+
+
+def named(paths: Sequence[str], many: str) -> str:
+    """What was read, by its name; several by how ``many`` there are, and ``?`` where there is none."""
+    if len(paths) > 1:
+        return f"{len(paths)} {many}"
+    return {"-": "standard input"}.get(paths[0], paths[0]) if paths else "?"
 
 
 def saved(saving: SavingModel) -> str:

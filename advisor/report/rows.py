@@ -13,10 +13,8 @@ import polars as pl
 from rules.fits import CONTEXT_TOKENS
 from rules.measures import (
     FEW,
-    VALID_DECODE_MS,
-    VALID_DECODE_TOKENS,
-    VALID_PREFILL_MS,
-    VALID_PREFILL_TOKENS,
+    IS_VALID_DECODE,
+    IS_VALID_PREFILL,
 )
 
 if TYPE_CHECKING:
@@ -91,24 +89,23 @@ class Rows:
         answers that tell of the machine: such as ran alone, where any did.
         """
         rows = self.m.requests.filter(pl.col("kind") != "benchmark").with_row_index("number", offset=1)
+        made = pl.col("decode_steps")
         phases_ms = pl.sum_horizontal("queue_ms", "load_ms", "prefill_ms", "decode_ms")
         split = pl.any_horizontal(pl.col("prefill_ms", "decode_ms").is_not_null())
         generates = pl.col("kind") == "generation"
         evaluated, prefill_ms, decode_ms = pl.col("prefill_tokens"), pl.col("prefill_ms"), pl.col("decode_ms")
-        valid_prefill = generates & (evaluated >= VALID_PREFILL_TOKENS) & (prefill_ms >= VALID_PREFILL_MS)
-        valid_decode = (
-            generates & (pl.col("output_tokens") >= VALID_DECODE_TOKENS) & (decode_ms >= VALID_DECODE_MS)
-        )
         telling = self.telling.select("source", "line", telling=pl.lit(value=True)).unique()
         return (
             rows.join(telling, on=["source", "line"], how="left", maintain_order="left")
             .with_columns(
                 at=self._arrival(),
                 other_ms=pl.when(split).then((pl.col("total_ms") - phases_ms).clip(lower_bound=0.0)),
-                prefill_tok_s=pl.when(valid_prefill).then(1000 * evaluated / prefill_ms),
-                decode_tok_s=pl.when(valid_decode).then(1000 * pl.col("decode_steps") / decode_ms),
+                prefill_tok_s=pl.when(generates & IS_VALID_PREFILL).then(1000 * evaluated / prefill_ms),
+                decode_tok_s=pl.when(generates & IS_VALID_DECODE).then(
+                    1000 * pl.col("decode_steps") / decode_ms
+                ),
                 depth=pl.when("telling").then(CONTEXT_TOKENS),
-                ms_token=pl.when("telling").then(decode_ms / pl.col("decode_steps")),
+                ms_token=pl.when("telling").then(decode_ms / made),
             )
             .rename({**_RENAMED, "prefill_tokens": "evaluated"})
         )

@@ -35,10 +35,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.measures import (
-    VALID_DECODE_MS,
-    VALID_DECODE_TOKENS,
-    VALID_PREFILL_MS,
-    VALID_PREFILL_TOKENS,
+    IS_VALID_DECODE,
+    IS_VALID_PREFILL,
     median,
 )
 from rules.prefill import kv_type_fallback
@@ -161,14 +159,8 @@ def _nvidia(m: Measures) -> bool:
 def _measured(m: Measures) -> _Speed:
     """Speeds of requests, else of benchmark rows."""
     rows = m.generations if m.generations.height else m.requests.filter(pl.col("kind") == "benchmark")
-    decoded = rows.filter(
-        (pl.col("output_tokens") >= VALID_DECODE_TOKENS)
-        & (pl.col("decode_ms") >= VALID_DECODE_MS)
-        & (pl.col("decode_steps") > 0)
-    )
-    read = rows.filter(
-        (pl.col("prefill_tokens") >= VALID_PREFILL_TOKENS) & (pl.col("prefill_ms") >= VALID_PREFILL_MS)
-    )
+    decoded = rows.filter(IS_VALID_DECODE & (pl.col("decode_steps") > 0))
+    read = rows.filter(IS_VALID_PREFILL)
     if m.generations.height:
         decoded = m.decoding.alone
     return _Speed(

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import VALID_DECODE_MS, VALID_DECODE_TOKENS, median
+from rules.measures import IS_VALID_DECODE, median
 from rules.physics.speculation import measured_speedup, verifications
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import decode_scaled
@@ -116,9 +116,7 @@ def _requests(m: Measures, drafted: pl.DataFrame) -> Answer:
     checks = verifications(int(drafted["output_tokens"].sum()), accepted)
     if tokens < t["drafted"] or checks <= 0:
         return CannotTell(f"{tokens} drafted tokens are too few to tell")
-    valid = drafted.filter(
-        (pl.col("output_tokens") >= VALID_DECODE_TOKENS) & (pl.col("decode_ms") >= VALID_DECODE_MS)
-    )
+    valid = drafted.filter(IS_VALID_DECODE)
     d = _Drafting(drafted, accepted / tokens, tokens / checks, _ms_per_token(valid))
     plain_ms, how = _plain_ms(m, drafted)
     if plain_ms is not None and d.ms_per_token is not None:
