@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from advisor.diagnosis import Diagnosis, by_engine, diagnose
+from advisor.diagnosis import NO_DIAGNOSIS, Diagnosis, by_engine, diagnose
 from advisor.facts import complete
 from advisor.filters import Filters, redacted
 from advisor.model import (
@@ -83,14 +83,22 @@ def analyze(reading: Reading, options: Options | None = None) -> Analysis:
 
 def judge(measures: Measures, reading: Reading, options: Options) -> Analysis:
     """What the rules say of these measures of what was read."""
-    read = sum(getattr(reading.tables, name).height for name in ("requests", "intervals", "aggregates"))
+    return told(diagnosed(measures, reading, options), measures, reading, options)
+
+
+def diagnosed(measures: Measures, reading: Reading, options: Options) -> Diagnosis:
+    """The rules' answers; none where nobody waits: the filters leave nothing, or it is a benchmark."""
     nothing_passes = _nothing_passes(reading.tables, measures, options.filters)
-    nobody_waits = nothing_passes or only_benchmarks(measures)
-    diagnosis = Diagnosis([], None, {}, []) if nobody_waits else diagnose(measures)
+    return NO_DIAGNOSIS if nothing_passes or only_benchmarks(measures) else diagnose(measures)
+
+
+def told(diagnosis: Diagnosis, measures: Measures, reading: Reading, options: Options) -> Analysis:
+    """The analysis that a diagnosis comes to."""
+    read = sum(getattr(reading.tables, name).height for name in ("requests", "intervals", "aggregates"))
     decided = _verdict(measures)
     healthy = _healthy(measures, diagnosis.findings, decided)
     sentence = verdict_sentence(measures, decided, healthy)
-    if nothing_passes:
+    if _nothing_passes(reading.tables, measures, options.filters):
         sentence = f"None of the {plural(read, 'row')} of this log passes the filters."
     together = diagnosis.combined
     return Analysis(

@@ -25,6 +25,8 @@ from advisor.verbs.explain import explain, rules, schema
 from advisor.verbs.export import export
 from advisor.verbs.formats import app as formats
 from advisor.verbs.report import report
+from advisor.verbs.tail import tail
+from advisor.verbs.tui import tui
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +42,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (analyze, report, compare, check, export, anonymize, estimate, explain, rules, schema):
+for verb in (
+    *(analyze, tail, tui, report, compare, check, export, anonymize),
+    *(estimate, explain, rules, schema),
+):
     app.command()(verb)
 app.add_typer(formats, name="formats")
 

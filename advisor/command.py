@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from advisor.analysis import Options
     from advisor.filters import Timed
+    from advisor.live.session import Session
     from advisor.options import Given, Inputs, Selection
     from advisor.reading import Reading
     from parsers.records import Row
@@ -120,6 +122,29 @@ def end(reading: Reading, asked: Options, rows: Timed | None = None) -> None:
         warn(f"{plural(lost, 'row')} without a wall clock left out by --since and --until.")
     if reading.problems or reading.unrecognised:
         raise typer.Exit(BAD_USAGE)
+
+
+def end_session(session: Session) -> None:
+    """Status 2 where a source could not be read, 3 where none of them is an engine's."""
+    if session.problems:
+        raise typer.Exit(BAD_USAGE)
+    if session.ended and not any(status.engine for status in session.statuses()):
+        names = ", ".join(status.name for status in session.statuses())
+        fail(f"{names}: no engine's log that I know; `phasewise formats` lists them.", NOTHING_RECOGNISED)
+
+
+def span(option: str, text: str | None) -> timedelta | None:
+    """A stretch of time as the user wrote it.
+
+    Raises:
+        InputError: it is none.
+    """
+    from advisor.check.units import duration
+
+    try:
+        return None if text is None else timedelta(milliseconds=duration(text)[0])
+    except ValueError:
+        raise InputError(f"{option} {text}: give a time such as 30s, 10m or 2h.") from None
 
 
 def tell_unparsed(reading: Reading) -> None:

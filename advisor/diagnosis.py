@@ -26,12 +26,17 @@ class Diagnosis:
         combined: what their first fixes save together.
         unanswered: by rule, why it could not tell.
         caveats: what the numbers can't be used for.
+        parts: what was asked about apart, an engine or a model, with the findings about it, best first.
     """
 
     findings: list[Finding]
     combined: Saving | None
     unanswered: dict[str, str]
     caveats: list[Caveat]
+    parts: list[tuple[Measures, list[Finding]]]
+
+
+NO_DIAGNOSIS = Diagnosis([], None, {}, [], [])
 
 
 def diagnose(measures: Measures) -> Diagnosis:
@@ -41,7 +46,7 @@ def diagnose(measures: Measures) -> Diagnosis:
     savings = [combined(findings, m) for m, findings in ranked]
     findings = _merged([_of_all(findings, measures.wall_ms) for _, findings in ranked])
     return Diagnosis(
-        findings, _together(savings, measures.wall_ms), _unanswered(asked, findings), _caveats(asked)
+        findings, _together(savings, measures.wall_ms), _unanswered(asked, findings), _caveats(asked), ranked
     )
 
 

@@ -49,8 +49,13 @@ def _write(frames: Iterable[pl.DataFrame], file: BinaryIO, kind: Kind) -> None:
             safe = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep()
             frame.with_columns(safe).write_csv(rows, include_header=number == 0, datetime_format=_TIME)
         else:
-            frame.with_columns(pl.col(pl.Datetime).dt.strftime(_TIME)).write_ndjson(rows)
+            rows.write(json_lines(frame))
         file.write(rows.getbuffer())
+
+
+def json_lines(frame: pl.DataFrame) -> bytes:
+    """Rows as JSON, an object a line."""
+    return frame.with_columns(pl.col(pl.Datetime).dt.strftime(_TIME)).write_ndjson().encode()
 
 
 def _write_parquet(frames: Iterable[pl.DataFrame], file: BinaryIO) -> None:

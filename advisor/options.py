@@ -65,6 +65,13 @@ class RowFormat(StrEnum):
     PARQUET = "parquet"
 
 
+class TailFormat(StrEnum):
+    """How `tail` prints lines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 Paths = Annotated[
     list[str],
     typer.Argument(metavar="PATH", help="Logs: files, folders, patterns, or - for stdin."),
@@ -115,6 +122,16 @@ Vram = Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of the de
 Memory = Annotated[str | None, typer.Option(metavar="SIZE", help="Main memory, such as 64GiB.")]
 Cores = Annotated[int | None, typer.Option(metavar="N", min=1, help="Physical cores.")]
 Sockets = Annotated[int | None, typer.Option(metavar="N", min=1, help="CPU sockets.")]
+Last = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Of what is there already, only the last, such as 10m.")
+]
+History = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=100, help="Rows kept to look at and to judge by; totals count all."),
+]
+Unit = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A systemd unit, such as ollama.")]
+Container = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A container's log.")]
+Pod = Annotated[list[str] | None, typer.Option(metavar="[NAMESPACE/]NAME", help="A Kubernetes pod's log.")]
 NoRedact = Annotated[bool, typer.Option("--no-redact", help="Keep paths, names and secrets.")]
 
 WeightsBytes = Annotated[
@@ -154,6 +171,22 @@ class Inputs:
     engine: Engine = None
     format_file: FormatFile = None
     debug_unparsed: DebugUnparsed = False
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Programs that know a log, and are started for it."""
+
+    panel: ClassVar[str] = "Logs that a program knows (each may be given again)"
+
+    unit: Unit = None
+    container: Container = None
+    pod: Pod = None
+
+    @property
+    def named(self) -> bool:
+        """Whether any is."""
+        return bool(self.unit or self.container or self.pod)
 
 
 @dataclass(frozen=True, slots=True)

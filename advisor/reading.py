@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.errors import InputError, UnrecognisedError
 from advisor.model import Source
 from advisor.redact import printable
-from advisor.sources.files import STDIN, Input, blocks, expand
+from advisor.sources.files import STDIN, Input, blocks, expand, last_written
 from parsers import FORMATS, SourceReader, Stream, Tables
 from parsers.formats import engines_of
 from parsers.formats.process import Counts
@@ -22,6 +20,7 @@ from rules.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from parsers.documents.reader import DocumentReader
     from parsers.formats import Format
@@ -103,7 +102,7 @@ def _read_one(
 ) -> InputError | None:
     """Read one input as far as it goes; returns why it went no further, if so."""
     name = printable(source.name)
-    log = _stream(name, engine, _latest(source), reading)
+    log = _stream(name, engine, last_written(source), reading)
     reader = SourceReader(log, engine=engine, formats=reading.formats)
     first_run = len(reading.setups)
     problem: InputError | None = None
@@ -150,16 +149,6 @@ def _tried(engine: str | None, formats: Sequence[Format]) -> str:
     if engine is not None:
         return f"read as {engine}"
     return f"tried {', '.join(engines_of(formats))}; name it with --engine if it is one of these"
-
-
-def _latest(source: Input) -> datetime:
-    """When a source was last written: clocks that print no year are not after it."""
-    if source.name == STDIN:
-        return datetime.now(UTC)
-    try:
-        return datetime.fromtimestamp(Path(source.name).stat().st_mtime, UTC)
-    except OSError:
-        return datetime.now(UTC)
 
 
 def _summary(name: str, stream: Stream | DocumentReader) -> Source:

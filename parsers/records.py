@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 # ruff: noqa: RUF009
@@ -179,6 +180,7 @@ def columns(row_type: type[Row], *, inside: bool = False) -> list[str]:
     return [f.name for f in fields(row_type) if inside or not f.metadata["inside"]]
 
 
+@cache
 def schema(row_type: type[Row]) -> dict[str, pl.DataType]:
     """The polars schema of a row type, internal columns included."""
     import polars as pl

@@ -46,10 +46,28 @@ def attribute(requests: pl.DataFrame) -> Attribution:
     wall = float(timed["total_ms"].sum())
     known = {p: timed[f"{p}_ms"].drop_nulls() for p in PHASES}
     phase_ms: dict[str, float | None] = {p: float(ms.sum()) if ms.len() else None for p, ms in known.items()}
+    return _attribution(wall, phase_ms, timed.drop_nulls(["prefill_ms", "decode_ms"]).height)
+
+
+def merged(one: Attribution, more: Attribution) -> Attribution:
+    """The attribution of two sets of requests together, the same as if they had been one."""
+    phase_ms = {p: _sum(one.phase_ms[p], more.phase_ms[p]) for p in PHASES}
+    return _attribution(one.wall_ms + more.wall_ms, phase_ms, one.split + more.split)
+
+
+def _sum(one: float | None, more: float | None) -> float | None:
+    return one if more is None else more if one is None else one + more
+
+
+def _attribution(wall_ms: float, phase_ms: dict[str, float | None], split: int) -> Attribution:
     told = [ms for ms in phase_ms.values() if ms is not None]
-    phase_ms["other"] = max(wall - sum(told), 0.0) if wall and told else None
-    shares = {p: (ms / wall if ms is not None and wall else None) for p, ms in phase_ms.items()}
-    return Attribution(wall, phase_ms, shares, timed.drop_nulls(["prefill_ms", "decode_ms"]).height)
+    phase_ms["other"] = max(wall_ms - sum(told), 0.0) if wall_ms and told else None
+    shares = {p: (ms / wall_ms if ms is not None and wall_ms else None) for p, ms in phase_ms.items()}
+    return Attribution(wall_ms, phase_ms, shares, split)
+
+
+NOTHING = _attribution(0.0, dict.fromkeys(PHASES), 0)
+"""The attribution of no request."""
 
 
 def verdict(attributed: Attribution) -> Verdict:

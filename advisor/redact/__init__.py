@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from advisor.redact.patterns import (
@@ -80,13 +81,14 @@ class Plain:
 class Redactor(Plain):
     """Masks what is private; each secret has one label as long as this object lives.
 
-    Labels are numbered as secrets appear: ``[ip-1]``, ``[ip-2]``, ``[host-1]``.
+    Labels are numbered as secrets appear: ``[ip-1]``, ``[ip-2]``, ``[host-1]``. Threads may share it.
     """
 
     def __init__(self) -> None:
         self._labels: dict[tuple[str, str], str] = {}
         self._names: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
+        self._lock = Lock()
 
     def text(self, text: str) -> str:
         """Any text of a log."""
@@ -114,8 +116,11 @@ class Redactor(Plain):
         key = kind, same(kind, it)
         if (known := self._labels.get(key)) is not None:
             return known
-        self._counts[kind] += 1
-        label = self._labels[key] = f"[{kind}-{self._counts[kind]}]"
+        with self._lock:
+            if key not in self._labels:
+                self._counts[kind] += 1
+                self._labels[key] = f"[{kind}-{self._counts[kind]}]"
+        label = self._labels[key]
         if kind in {"user", "host"} and len(it) >= _SHORTEST and it.lower() not in _COMMON_NAMES:
             self._names[it] = label
         return label

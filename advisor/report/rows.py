@@ -60,6 +60,20 @@ COLUMNS = (
 )
 """What a page holds of each request."""
 
+_GENERATES = pl.col("kind") == "generation"
+DERIVED = {
+    "other_ms": pl.when(pl.any_horizontal(pl.col("prefill_ms", "decode_ms").is_not_null())).then(
+        (pl.col("total_ms") - pl.sum_horizontal("queue_ms", "load_ms", "prefill_ms", "decode_ms")).clip(0.0)
+    ),
+    "prefill_tok_s": pl.when(_GENERATES & IS_VALID_PREFILL).then(
+        1000 * pl.col("prefill_tokens") / pl.col("prefill_ms")
+    ),
+    "decode_tok_s": pl.when(_GENERATES & IS_VALID_DECODE).then(
+        1000 * pl.col("decode_steps") / pl.col("decode_ms")
+    ),
+}
+"""What follows from a request's own columns: time that no phase explains, and rates of valid samples."""
+
 _DIGITS = 5
 _RENAMED = {
     "request_id": "id",
@@ -89,23 +103,14 @@ class Rows:
         answers that tell of the machine: such as ran alone, where any did.
         """
         rows = self.m.requests.filter(pl.col("kind") != "benchmark").with_row_index("number", offset=1)
-        made = pl.col("decode_steps")
-        phases_ms = pl.sum_horizontal("queue_ms", "load_ms", "prefill_ms", "decode_ms")
-        split = pl.any_horizontal(pl.col("prefill_ms", "decode_ms").is_not_null())
-        generates = pl.col("kind") == "generation"
-        evaluated, prefill_ms, decode_ms = pl.col("prefill_tokens"), pl.col("prefill_ms"), pl.col("decode_ms")
         telling = self.telling.select("source", "line", telling=pl.lit(value=True)).unique()
         return (
             rows.join(telling, on=["source", "line"], how="left", maintain_order="left")
             .with_columns(
+                **DERIVED,
                 at=self._arrival(),
-                other_ms=pl.when(split).then((pl.col("total_ms") - phases_ms).clip(lower_bound=0.0)),
-                prefill_tok_s=pl.when(generates & IS_VALID_PREFILL).then(1000 * evaluated / prefill_ms),
-                decode_tok_s=pl.when(generates & IS_VALID_DECODE).then(
-                    1000 * pl.col("decode_steps") / decode_ms
-                ),
                 depth=pl.when("telling").then(CONTEXT_TOKENS),
-                ms_token=pl.when("telling").then(decode_ms / made),
+                ms_token=pl.when("telling").then(pl.col("decode_ms") / pl.col("decode_steps")),
             )
             .rename({**_RENAMED, "prefill_tokens": "evaluated"})
         )

@@ -12,6 +12,7 @@ import sys
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -20,7 +21,7 @@ import zstandard
 from advisor.errors import InputError, MissingError, UnrecognisedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 STDIN = "-"
 BLOCK = 1 << 20
@@ -116,11 +117,21 @@ def _is_log_name(name: str) -> bool:
     return rotated or path.suffix in _LOG_SUFFIXES
 
 
+def last_written(source: Input) -> datetime:
+    """When a source was last written: clocks that print no year are not after it."""
+    if source.name == STDIN:
+        return datetime.now(UTC)
+    try:
+        return datetime.fromtimestamp(Path(source.name).stat().st_mtime, UTC)
+    except OSError:
+        return datetime.now(UTC)
+
+
 def _short(given: str) -> str:
     return given if len(given) <= _LONG else f"{given[:_LONG]}..."
 
 
-def blocks(source: Input) -> Iterator[bytes]:
+def blocks(source: Input) -> Generator[bytes, None, None]:
     """The decompressed bytes of an input, in blocks.
 
     Raises:

@@ -1,0 +1,111 @@
+"""From what the user named to what a session reads: files, pipes, programs, addresses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from advisor.errors import InputError, MissingError
+from advisor.live.tails import TailedLog
+from advisor.redact import printable
+from advisor.sources.files import STDIN, Input, expand, last_written
+from parsers import SourceReader, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from advisor.live.tails import Tail
+    from advisor.options import Programs
+    from advisor.sources.growing import Growing
+    from parsers.formats import Format
+
+TOKEN = "PHASEWISE_TOKEN"
+"""Holds the bearer token that an engine's addresses ask for."""
+
+
+def is_address(named: str) -> bool:
+    """Whether what the user named is an engine's address, not a path."""
+    return named.startswith(("http://", "https://"))
+
+
+def tailed(
+    named: Sequence[str],
+    programs: Programs,
+    *,
+    engine: str | None,
+    formats: Sequence[Format],
+    token: str | None,
+) -> list[Tail]:
+    """What goes on, each thing once; a file that isn't there yet is waited for.
+
+    Args:
+        named: paths, ``-`` or addresses.
+        programs: the programs that know a log.
+        engine: read logs as this engine's.
+        formats: what to look for in logs.
+        token: the bearer token for addresses.
+
+    Raises:
+        InputError: one of them can't be followed.
+    """
+    tails: list[Tail] = []
+    for one in dict.fromkeys(named):
+        if is_address(one):
+            from advisor.sources.served import Served
+
+            tails.append(Served(one, token=token, formats=formats))
+        else:
+            tails.extend(_log(growing, engine, formats) for growing in _growing(one))
+    if programs.named:
+        from advisor.sources.started import started
+
+        tails.extend(_log(growing, engine, formats) for growing in started(programs))
+    return tails
+
+
+def _log(growing: Growing, engine: str | None, formats: Sequence[Format]) -> TailedLog:
+    """A log that is being written; a result file of a benchmark is complete, so none is looked for."""
+    return TailedLog(growing, Stream(growing.name, engine=engine, formats=formats))
+
+
+def _growing(named: str) -> Iterator[Growing]:
+    if named == STDIN:
+        yield _standard_input()
+        return
+    from advisor.sources.follow import Followed
+
+    inputs, problems = expand([named])
+    for problem in problems:
+        if not isinstance(problem, MissingError):
+            raise InputError(str(problem))
+    yield from (Followed(one.name) for one in inputs or [Input(named)])
+
+
+def _standard_input() -> Growing:
+    """The pipe, by a number of its own: the screens put the terminal in its place.
+
+    Raises:
+        InputError: it is closed.
+    """
+    from advisor.sources.pipe import Piped
+
+    try:
+        return Piped(os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0), STDIN)
+    except (AttributeError, OSError, ValueError):
+        raise InputError("standard input is closed; pipe a log into it.") from None
+
+
+def finished(
+    paths: Sequence[str], *, engine: str | None, formats: Sequence[Format]
+) -> tuple[list[Tail], list[InputError]]:
+    """Logs that are complete, and why some of the paths give none."""
+    from advisor.sources.finished import Finished
+
+    inputs, problems = expand(paths)
+    tails: list[Tail] = []
+    for source in inputs:
+        log = Stream(printable(source.name), engine=engine, latest=last_written(source), formats=formats)
+        reader = SourceReader(log, engine=engine, formats=formats)
+        tails.append(TailedLog(_standard_input() if source.name == STDIN else Finished(source), reader))
+    return tails, problems

@@ -1,0 +1,123 @@
+"""What a session reads: rows as they come, from a log or from an engine's own addresses."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+
+from advisor.live.kept import Kept
+from parsers import Stream
+from parsers.formats.process import Counts
+from parsers.setup import Setups
+
+if TYPE_CHECKING:
+    from advisor.sources.growing import Growing
+    from parsers import SourceReader
+    from parsers.documents.reader import DocumentReader
+    from parsers.records import Row
+
+_IS_LIVE_BELOW, _IS_LIVE_AFTER_S = 256 << 10, 5.0
+"""Whoever reads so little at a time after so long has caught up with the writer."""
+
+
+class Tail(Protocol):
+    """Something that gives rows as they come.
+
+    Attributes:
+        name: what its rows call their source.
+        engine: whose rows they are, as far as is known.
+        bytes, lines: read so far.
+        counts: rows and losses so far.
+        is_live: it has caught up: what it gives now has just happened.
+    """
+
+    name: str
+    engine: str | None
+    bytes: int
+    lines: int
+    counts: Counts
+    is_live: bool
+
+    @property
+    def setups(self) -> Setups:
+        """Each process start's, indexed by the rows' ``run``: a copy that changes no more."""
+
+    def read(self, wait_s: float) -> list[Row] | None:
+        """The rows that have come, after ``wait_s`` seconds at most; ``None`` once it has ended."""
+
+    def notes(self) -> list[str]:
+        """What happened to the source since this was last asked: a sentence each."""
+
+    def close(self) -> None:
+        """Let go of the source."""
+
+
+class TailedLog:
+    """A log, line by line.
+
+    Args:
+        bytes_of: gives the log's bytes as they come.
+        reader: makes rows of them.
+    """
+
+    def __init__(self, bytes_of: Growing, reader: Stream | SourceReader) -> None:
+        self.name = bytes_of.name
+        self.engine: str | None = None
+        self.bytes = self.lines = 0
+        self.counts = Counts()
+        self.is_live = False
+        self.kept = Kept()
+        self._bytes_of, self._reader = bytes_of, reader
+        self._lock = Lock()
+        self._began_s = time.monotonic()
+        self._ended = False
+
+    @property
+    def setups(self) -> Setups:
+        """Each process start's, indexed by the rows' ``run``: a copy that changes no more."""
+        with self._lock:
+            return Setups(setup.model_copy(deep=True) for setup in self._stream.setup_of_run)
+
+    @property
+    def _stream(self) -> Stream | DocumentReader:
+        return self._reader if isinstance(self._reader, Stream) else self._reader.reader
+
+    def read(self, wait_s: float) -> list[Row] | None:
+        """The rows of the lines that have come, after ``wait_s`` seconds at most; ``None`` at the end.
+
+        Where nothing more comes, rows that only waited for lines which might belong to them are given.
+
+        Raises:
+            InputError: the source can't be read any further.
+            SlowPatternError: a pattern of a user's format takes too long.
+        """
+        if self._ended:
+            return None
+        data = self._bytes_of.read(wait_s)
+        with self._lock:
+            rows = self._rows(data)
+            stream = self._stream
+            self.engine, self.lines, self.counts = stream.engine, stream.lines, stream.counts
+        return rows
+
+    def _rows(self, data: bytes | None) -> list[Row]:
+        if data is None:
+            self._ended = True
+            return self._reader.close()
+        if not data:
+            self.is_live = True
+            return self._reader.flush()
+        settled = time.monotonic() - self._began_s > _IS_LIVE_AFTER_S
+        self.is_live = self.is_live or (settled and len(data) < _IS_LIVE_BELOW)
+        self.bytes += len(data)
+        self.kept.add(data)
+        return self._reader.feed(data)
+
+    def notes(self) -> list[str]:
+        """What happened to the file or the program that writes."""
+        return self._bytes_of.notes()
+
+    def close(self) -> None:
+        """Let go of the file or the program."""
+        self._bytes_of.close()

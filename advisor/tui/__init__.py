@@ -1,0 +1,1 @@
+"""The screens: `phasewise tail` and `phasewise tui`."""

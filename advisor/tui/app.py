@@ -1,0 +1,172 @@
+"""The application: tabs over one session, asked anew a few times a second, and judged when there is time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import work
+from textual.app import App
+from textual.events import Event, InputEvent
+from textual.widgets import Footer, TabbedContent, TabPane
+
+from advisor.live.view import judged, view
+from advisor.tui.findings import FindingsPane
+from advisor.tui.overview import OverviewPane
+from advisor.tui.pane import Pane
+from advisor.tui.requests import RequestsPane
+from advisor.tui.setup import SetupPane
+from advisor.tui.status_line import StatusLine
+from advisor.tui.what_if import WhatIfPane
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from advisor.live.session import Session
+    from advisor.live.view import Judged, View
+
+ATTENDED_S, UNATTENDED_S = 0.5, 1.0
+"""How often the screen is drawn anew: while somebody uses it, and while nobody does."""
+
+_LEFT_ALONE_S = 30.0
+_JUDGE_EVERY_S, _JUDGE_SHARE = 2.0, 20.0
+"""The rules are asked again after two seconds at least, and after twenty times as long as they took."""
+
+TABS = {
+    "overview": ("Overview", OverviewPane),
+    "requests": ("Requests", RequestsPane),
+    "findings": ("Findings", FindingsPane),
+    "what-if": ("What if", WhatIfPane),
+    "setup": ("Setup", SetupPane),
+}
+
+
+class PhasewiseApp(App[None]):
+    """The screens of a session.
+
+    Args:
+        session: not started yet.
+        command: the words of the command line, for the reports that are written.
+    """
+
+    TITLE = "phasewise"
+    CSS_PATH = "app.tcss"
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 - as App has it
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *((str(n), f"tab('{tab}')", title) for n, (tab, (title, _)) in enumerate(TABS.items(), 1)),
+        ("p", "pause", "Pause"),
+        ("r", "report", "Report"),
+        ("question_mark", "toggle_help", "Help"),
+        ("q", "quit", "Quit"),
+    ]
+
+    def __init__(self, session: Session, command: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.session = session
+        self.command = list(command)
+        self.paused = False
+        self.view: View | None = None
+        self._judged: Judged | None = None
+        self._judging = False
+        self._unjudged = True
+        self._judge_at_s = 0.0
+        self._used_at_s = self._drawn_at_s = time.monotonic()
+
+    def compose(self) -> ComposeResult:
+        """A line on the sources, the tabs, and the keys."""
+        yield StatusLine()
+        with TabbedContent(initial="overview"):
+            for tab, (title, pane) in TABS.items():
+                with TabPane(title, id=tab):
+                    yield pane()
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.session.start()
+        self._tick()
+        self.set_interval(ATTENDED_S, self._tick)
+
+    def on_unmount(self) -> None:
+        """Stop reading."""
+        self.session.stop()
+
+    # --- drawing
+
+    def _tick(self) -> None:
+        """Take in what has come; draw it unless the view is paused, or nobody has looked for a while."""
+        self._unjudged |= self.session.settle()
+        for note in self.session.said():
+            self.notify(note, markup=False, timeout=10)
+        now_s = time.monotonic()
+        if self._unjudged and not self._judging and now_s >= self._judge_at_s:
+            self._unjudged, self._judging = False, True
+            self._judge()
+        every_s = UNATTENDED_S if now_s - self._used_at_s > _LEFT_ALONE_S else 0.0
+        if not self.paused and now_s - self._drawn_at_s >= every_s:
+            self.draw()
+
+    def draw(self) -> None:
+        """Show the session as it is now."""
+        self._drawn_at_s = time.monotonic()
+        self.view = view(self.session, self._judged)
+        self.query_one(StatusLine).show(self.view, paused=self.paused)
+        self.pane.show(self.view)
+
+    @property
+    def pane(self) -> Pane:
+        """The contents of the tab that is seen."""
+        return self.query_one(f"#{self.query_one(TabbedContent).active}", TabPane).query_one(Pane)
+
+    @work(thread=True, exclusive=True)
+    def _judge(self) -> None:
+        found = judged(self.session)
+        self.call_from_thread(self._take_judgement, found)
+
+    def _take_judgement(self, found: Judged) -> None:
+        self._judged, self._judging = found, False
+        self._judge_at_s = time.monotonic() + max(_JUDGE_EVERY_S, _JUDGE_SHARE * found.took_s)
+        if not self.paused:
+            self.draw()
+
+    # --- keys
+
+    async def on_event(self, event: Event) -> None:
+        """Remember when somebody last pressed a key or moved the mouse."""
+        if isinstance(event, InputEvent):
+            self._used_at_s = time.monotonic()
+        await super().on_event(event)
+
+    def on_tabbed_content_tab_activated(self) -> None:
+        """Another tab is seen."""
+        if self.view is not None:
+            self.pane.show(self.view)
+
+    def action_tab(self, tab: str) -> None:
+        """Go to a tab."""
+        self.query_one(TabbedContent).active = tab
+
+    def action_pause(self) -> None:
+        """Hold the view still, or let it go on; what comes meanwhile is read all the same."""
+        self.paused = not self.paused
+        if self.paused and self.view is not None:
+            self.query_one(StatusLine).show(self.view, paused=True)
+        else:
+            self.draw()
+
+    def action_toggle_help(self) -> None:
+        """Show or hide what the keys do."""
+        if self.screen.query("HelpPanel"):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
+
+    def action_report(self) -> None:
+        """Write a report of what is kept."""
+        from advisor.tui.report_dialog import ReportDialog
+
+        self.push_screen(ReportDialog(self.session, self.command))

@@ -1,0 +1,18 @@
+"""What every tab of the screen is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.containers import Vertical
+
+if TYPE_CHECKING:
+    from advisor.live.view import View
+
+
+class Pane(Vertical):
+    """A tab's contents. Only the one that is seen is asked to show a view, a few times a second at most."""
+
+    def show(self, view: View) -> None:
+        """Draw this moment; what is the same as before should cost nothing."""
+        raise NotImplementedError

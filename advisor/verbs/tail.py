@@ -1,0 +1,76 @@
+"""`phasewise tail`: a running engine, watched."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from advisor.command import end_session, options, span, words
+from advisor.options import (
+    Engine,
+    FormatFile,
+    Given,
+    History,
+    Last,
+    NoRedact,
+    Programs,
+    Selection,
+    TailFormat,
+    grouped,
+)
+
+
+@grouped
+def tail(
+    context: typer.Context,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LOG|-|URL", help="Logs, - for stdin, a server such as http://localhost:8080."
+        ),
+    ] = None,
+    *,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of screens.")] = False,
+    format: Annotated[TailFormat, typer.Option(help="How lines are printed.")] = TailFormat.TEXT,  # noqa: A002
+    engine: Engine = None,
+    format_file: FormatFile = None,
+    last: Last = None,
+    history: History = None,
+    programs: Programs,
+    selection: Selection,
+    given: Given,
+    no_redact: NoRedact = False,
+) -> None:
+    """Watch a running engine: its log as it grows, or its own addresses; screens, or lines with --plain."""
+    if not (sources or programs.named):
+        from advisor.sources.found import choose
+
+        sources = choose()
+    asked = options(selection, given, no_redact=no_redact)
+    recent = span("--last", last)
+    from advisor.live.opening import TOKEN, tailed
+    from advisor.live.plain import Plain
+    from advisor.live.session import HISTORY, Session
+    from advisor.tui.terminal import has_screen, run
+    from advisor.user_formats import all_formats
+
+    formats = all_formats(format_file)
+    printing = Plain(as_json=format is TailFormat.JSON, until=asked.filters.until)
+    lines = plain or format is TailFormat.JSON or not has_screen()
+    session = Session(
+        tailed(sources or [], programs, engine=engine, formats=formats, token=os.environ.get(TOKEN)),
+        asked,
+        history=history or HISTORY,
+        last=recent,
+        take=printing.take if lines else None,
+        formats=formats,
+    )
+    if lines:
+        printing.run(session)
+    else:
+        run(session, words(context), piped="-" in (sources or []))
+    sys.stdout.flush()
+    end_session(session)

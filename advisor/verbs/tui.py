@@ -1,0 +1,53 @@
+"""`phasewise tui`: the screens over logs that are complete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from advisor.command import end_session, options, require, warn, words
+from advisor.errors import InputError
+from advisor.options import Engine, FormatFile, Given, History, NoRedact, Paths, Selection, grouped
+
+_HISTORY = 1_000_000
+
+
+@grouped
+def tui(
+    context: typer.Context,
+    paths: Paths,
+    *,
+    serve: Annotated[bool, typer.Option("--serve", help="Show them in a browser instead.")] = False,
+    host: Annotated[str, typer.Option(metavar="NAME", help="Where --serve listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where --serve listens.")] = 8765,
+    engine: Engine = None,
+    format_file: FormatFile = None,
+    history: History = None,
+    selection: Selection,
+    given: Given,
+    no_redact: NoRedact = False,
+) -> None:
+    """Look around in logs: from the phase bar to a request, to the finding, to the lines of the log."""
+    require(paths)
+    asked = options(selection, given, no_redact=no_redact)
+    if serve:
+        from advisor.tui.serve import serve as serve_screens
+
+        serve_screens(words(context), host, port)
+        return
+    from advisor.live.opening import finished
+    from advisor.live.session import Session
+    from advisor.tui.terminal import has_screen, run
+    from advisor.user_formats import all_formats
+
+    if not has_screen():
+        raise InputError("the screens need a terminal; `phasewise analyze` prints the page of a log.")
+    formats = all_formats(format_file)
+    tails, problems = finished(paths, engine=engine, formats=formats)
+    for problem in problems:
+        warn(str(problem))
+    session = Session(tails, asked, history=history or _HISTORY, formats=formats)
+    session.problems += [str(problem) for problem in problems]
+    run(session, words(context), piped="-" in paths)
+    end_session(session)
