@@ -17,12 +17,14 @@ from rules.words import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from advisor.analysis import Options
     from advisor.filters import Timed
     from advisor.live.session import Session
     from advisor.options import Given, Inputs, Selection
     from advisor.reading import Reading
+    from parsers.formats import Format
     from parsers.records import Row
 
 _SHAPES = 30
@@ -76,6 +78,21 @@ def require_one_stdin(*sides: Sequence[str]) -> None:
         raise InputError("standard input can be one of the sides only.")
 
 
+def looked_for(engine: str | None, format_file: Path | None) -> Sequence[Format]:
+    """The formats that logs are read as.
+
+    Raises:
+        InputError: none of them is this engine's, or the user's format file is wrong.
+    """
+    from advisor.user_formats import all_formats
+    from parsers.formats import engines_of
+
+    formats = all_formats(format_file)
+    if engine is not None and engine not in {fmt.engine for fmt in formats}:
+        raise InputError(f"--engine {engine}: no such format; there are {', '.join(engines_of(formats))}.")
+    return formats
+
+
 def read(
     paths: Sequence[str], inputs: Inputs, take: Callable[[Iterable[Row]], None] | None = None
 ) -> Reading:
@@ -87,20 +104,16 @@ def read(
         take: takes the rows as they come; default the reading's own tables.
     """
     from advisor.reading import read as read_all
-    from advisor.user_formats import all_formats
-    from parsers import UnknownEngineError
-    from parsers.formats import engines_of
 
     if STDIN in paths and sys.stdin and sys.stdin.isatty():
         warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
-    formats = all_formats(inputs.format_file)
-    try:
-        reading = read_all(
-            paths, engine=inputs.engine, formats=formats, debug=inputs.debug_unparsed, take=take
-        )
-    except UnknownEngineError:
-        there = ", ".join(engines_of(formats))
-        raise InputError(f"--engine {inputs.engine}: no such format; there are {there}.") from None
+    reading = read_all(
+        paths,
+        engine=inputs.engine,
+        formats=looked_for(inputs.engine, inputs.format_file),
+        debug=inputs.debug_unparsed,
+        take=take,
+    )
     for sentence in reading.problems + reading.unrecognised:
         warn(sentence)
     if not reading.sources:

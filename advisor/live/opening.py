@@ -55,12 +55,16 @@ def tailed(
             from advisor.sources.served import Served
 
             tails.append(Served(one, token=token, formats=formats))
+        elif "://" in one:
+            raise InputError(f"{one}: give a server as http://HOST:PORT or https://HOST:PORT.")
         else:
             tails.extend(_log(growing, engine, formats) for growing in _growing(one))
     if programs.named:
-        from advisor.sources.started import started
+        from advisor.sources.started import Started, container, pod, unit
 
-        tails.extend(_log(growing, engine, formats) for growing in started(programs))
+        kinds = ((unit, programs.unit), (container, programs.container), (pod, programs.pod))
+        commands = [command(name) for command, names in kinds for name in names or ()]
+        tails.extend(_log(Started(command), engine, formats) for command in commands)
     return tails
 
 

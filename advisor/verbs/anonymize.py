@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.command import NOTHING_RECOGNISED, fail, require
+from advisor.command import NOTHING_RECOGNISED, fail, looked_for, require
 from advisor.options import Engine, FormatFile, Output, grouped
 
 
@@ -26,14 +26,11 @@ def anonymize(
     """
     require([path])
     from advisor.anonymize import anonymize as write
-    from advisor.errors import InputError, UnrecognisedError
+    from advisor.errors import UnrecognisedError
     from advisor.output import target
-    from advisor.user_formats import all_formats
-    from parsers import UnknownEngineError
 
+    formats = looked_for(engine, format_file)
     try:
-        write(path, target(output, [path]), engine=engine, formats=all_formats(format_file))
-    except UnknownEngineError:
-        raise InputError(f"--engine {engine}: no such format; see `phasewise formats`.") from None
+        write(path, target(output, [path]), engine=engine, formats=formats)
     except UnrecognisedError as error:
         fail(str(error), NOTHING_RECOGNISED)

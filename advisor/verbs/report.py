@@ -10,14 +10,6 @@ import typer
 from advisor.command import end, options, read, require, require_one_stdin, words, writes_unicode
 from advisor.options import Given, Inputs, NoRedact, Output, Paths, ReportFormat, Selection, grouped
 
-_ENDINGS = {
-    ".md": ReportFormat.MD,
-    ".markdown": ReportFormat.MD,
-    ".html": ReportFormat.HTML,
-    ".htm": ReportFormat.HTML,
-    ".json": ReportFormat.JSON,
-}
-
 
 @grouped
 def report(
@@ -44,9 +36,10 @@ def report(
         require_one_stdin(paths, [baseline])
         require([baseline])
     from advisor.output import format_of
+    from advisor.report.written import ENDINGS, text_of
 
-    kind = format_of(output, format, _ENDINGS, ReportFormat.MD)
-    from advisor.output import json_text, require_folder, target, write_text
+    kind = format_of(output, format, ENDINGS, ReportFormat.MD)
+    from advisor.output import require_folder, target, write_text
     from advisor.ticket import report as make
 
     output = target(output, paths if baseline is None else [*paths, baseline])
@@ -56,17 +49,7 @@ def report(
     reading = read(paths, inputs)
     before = None if baseline is None else read([baseline], inputs)
     made, rows = make(reading, asked, words(context), before)
-    unicode = output is not None or writes_unicode()
-    if kind is ReportFormat.MD:
-        from advisor.report.markdown import render
-
-        text = render(made, unicode=unicode)
-    elif kind is ReportFormat.HTML:
-        from advisor.report.html import render as render_html
-
-        text = render_html(made, rows)
-    else:
-        text = json_text(made, unicode=unicode)
+    text = text_of(made, rows, kind, unicode=output is not None or writes_unicode())
     if charts is not None:
         from advisor.report.charts import save
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.command import end_session, options, span, words
+from advisor.command import end_session, looked_for, options, span, words
 from advisor.options import (
     Engine,
     FormatFile,
@@ -55,9 +55,8 @@ def tail(
     from advisor.live.plain import Plain
     from advisor.live.session import HISTORY, Session
     from advisor.tui.terminal import has_screen, run
-    from advisor.user_formats import all_formats
 
-    formats = all_formats(format_file)
+    formats = looked_for(engine, format_file)
     printing = Plain(as_json=format is TailFormat.JSON, until=asked.filters.until)
     lines = plain or format is TailFormat.JSON or not has_screen()
     session = Session(

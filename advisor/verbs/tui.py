@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.command import end_session, options, require, warn, words
+from advisor.command import end_session, looked_for, options, require, warn, words
 from advisor.errors import InputError
 from advisor.options import Engine, FormatFile, Given, History, NoRedact, Paths, Selection, grouped
 
@@ -39,11 +39,10 @@ def tui(
     from advisor.live.opening import finished
     from advisor.live.session import Session
     from advisor.tui.terminal import has_screen, run
-    from advisor.user_formats import all_formats
 
     if not has_screen():
         raise InputError("the screens need a terminal; `phasewise analyze` prints the page of a log.")
-    formats = all_formats(format_file)
+    formats = looked_for(engine, format_file)
     tails, problems = finished(paths, engine=engine, formats=formats)
     for problem in problems:
         warn(str(problem))

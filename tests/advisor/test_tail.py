@@ -1,0 +1,180 @@
+"""`phasewise tail --plain`: what is printed of a log that grows, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.advisor.helpers import SAMPLES, environment, one_sentence, phasewise, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from syrupy.assertion import SnapshotAssertion
+
+LOG = SAMPLES / "llama-server-four-slots.log"
+
+
+class Tail:
+    """A running `phasewise tail`, and the lines that it has printed."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "advisor", "tail", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        )
+        self._lines: Queue[bytes] = Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self._child.stdout or ():
+            self._lines.put(line)
+
+    def line(self, wait_s: float = 20.0) -> str:
+        """The next line."""
+        return self._lines.get(timeout=wait_s).decode().rstrip("\r\n")
+
+    def rows(self, number: int) -> list[dict[str, Any]]:
+        """The next rows."""
+        return [json.loads(self.line()) for _ in range(number)]
+
+    def is_silent(self, for_s: float) -> bool:
+        """Whether nothing is printed for a while."""
+        try:
+            self._lines.get(timeout=for_s)
+        except Empty:
+            return True
+        return False
+
+    def interrupt(self) -> tuple[int, str]:
+        """Press Ctrl-C; the status, and what is on standard error."""
+        self._child.send_signal(signal.SIGINT)
+        assert self._child.stderr is not None
+        return self._child.wait(20), self._child.stderr.read().decode()
+
+    def kill(self) -> None:
+        self._child.kill()
+        self._child.wait()
+        for pipe in (self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@contextmanager
+def tailing(*arguments: str | Path) -> Iterator[Tail]:
+    tail = Tail(*arguments)
+    try:
+        yield tail
+    finally:
+        tail.kill()
+
+
+def exported(log: Path, table: str = "requests") -> list[dict[str, Any]]:
+    rows = phasewise("export", log, "--table", table, "--format", "jsonl").out.splitlines()
+    return [json.loads(row) for row in rows]
+
+
+def test_lines_of_a_pipe(snapshot: SnapshotAssertion) -> None:
+    ran = phasewise("tail", "-", "--plain", stdin=LOG.read_bytes())
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == snapshot
+
+
+def test_windows_without_requests(snapshot: SnapshotAssertion) -> None:
+    ran = phasewise("tail", "-", stdin=(SAMPLES / "vllm.log").read_bytes())
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == snapshot
+
+
+def test_json_rows_are_the_exported_ones() -> None:
+    ran = phasewise("tail", "-", "--format", "json", stdin=LOG.read_bytes())
+    *rows, verdict = [json.loads(line) for line in ran.out.splitlines()]
+    for table in ("requests", "events"):
+        told = [row for row in rows if row["type"] == table[:-1]]
+        assert told == [{"type": table[:-1]} | row | {"source": "-"} for row in exported(LOG, table)]
+    assert (verdict["type"], verdict["phase"], verdict["requests"]) == ("verdict", "decode", 12)
+
+
+def test_follows_a_file_that_grows(tmp_path: Path) -> None:
+    whole, log = LOG.read_bytes(), tmp_path / "server.log"
+    cut = whole.index(b"total time") - 40  # in the middle of the first request's timing lines
+    log.write_bytes(whole[:cut])
+    with tailing(log, "--format", "json") as tail, log.open("ab") as writer:
+        assert tail.is_silent(2)
+        for start in range(cut, len(whole), 5_000):
+            writer.write(whole[start : start + 5_000])
+            writer.flush()
+            time.sleep(0.05)
+        rows = [row for row in tail.rows(14) if row.pop("type") == "request"]
+        assert sorted(row["line"] for row in rows) == sorted(row["line"] for row in exported(LOG))
+        if sys.platform != "win32":
+            status, err = tail.interrupt()
+            assert (status, err) == (130, "phasewise: interrupted.\n")
+            assert json.loads(tail.line())["type"] == "verdict"
+
+
+def test_waits_for_a_file_and_follows_it_through_rotation(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    lines = LOG.read_bytes().splitlines(keepends=True)
+    with tailing(log, "--format", "json") as tail:
+        assert tail.is_silent(1)
+        log.write_bytes(b"".join(lines[:60]))
+        first = tail.rows(1)
+        log.rename(tmp_path / "server.log.1")
+        log.write_bytes(b"".join(lines[60:]))
+        rows = first + tail.rows(13)
+    assert sorted(r["line"] for r in rows if r["type"] == "request") == sorted(
+        r["line"] for r in exported(LOG)
+    )
+
+
+def test_filters() -> None:
+    whole = LOG.read_bytes()
+    by_slot = phasewise("tail", "-", "--format", "json", "--slot", "2", stdin=whole)
+    slots = {json.loads(line).get("slot") for line in by_slot.out.splitlines()[:-1]}
+    assert slots == {2}
+    ollama = (SAMPLES / "ollama-reload.log").read_bytes()
+    old = phasewise("tail", "-", "--format", "json", "--last", "10m", stdin=ollama)
+    assert (old.status, old.out) == (0, "")
+    some = phasewise("tail", "-", "--format", "json", "--until", "2020-01-01", stdin=ollama)
+    assert (some.status, some.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--last", "soon", LOG), ("--last soon", "10m")),
+        (("--unit", "ollama", "--engine", "nothing"), ("--engine nothing", "no such format")),
+        (("ftp://host/metrics",), ("ftp://", "http://HOST:PORT")),
+    ],
+)
+def test_bad_usage_is_one_sentence(arguments: tuple[str | Path, ...], words: tuple[str, ...]) -> None:
+    refused(phasewise("tail", *arguments), 2, *words)
+
+
+def test_compressed_and_foreign_logs(tmp_path: Path) -> None:
+    packed = tmp_path / "server.log.gz"
+    packed.write_bytes(b"\x1f\x8b" + bytes(100))
+    ran = phasewise("tail", packed, "--plain")
+    one_sentence(ran, "server.log.gz", "phasewise tui")
+    assert ran.status == 2
+    ran = phasewise("tail", "-", "--plain", stdin=b"GET / 200\n" * 50)
+    one_sentence(ran, "no engine's log")
+    assert (ran.status, ran.out) == (3, "")
+
+
+def test_screens_need_a_terminal() -> None:
+    refused(phasewise("tui", LOG), 2, "need a terminal", "phasewise analyze")
