@@ -1,0 +1,122 @@
+"""What a session keeps and counts: totals of everything, rows of the last, in words that may be shown."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from advisor.analysis import Options, analyze
+from advisor.filters import Filters
+from advisor.live.history import PLACED_AT
+from advisor.live.session import Session
+from advisor.live.tails import TailedLog
+from advisor.live.view import judged, view
+from advisor.reading import read
+from benchmarks.logs import KINDS, write
+from parsers import Stream
+from rules.attribution import attribute
+from tests.advisor.helpers import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOUR, OLLAMA = SAMPLES / "llama-server-four-slots.log", SAMPLES / "ollama-reload.log"
+
+
+class Pieces:
+    """A log in pieces, cut anywhere; ``b""`` is a moment in which nothing comes."""
+
+    def __init__(self, name: str, pieces: list[bytes]) -> None:
+        self.name = name
+        self._pieces = iter(pieces)
+
+    def read(self, wait_s: float) -> bytes | None:
+        return next(self._pieces, None)
+
+    def notes(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def torn(data: bytes, seed: int = 1) -> list[bytes]:
+    chance, pieces, start = random.Random(seed), [], 0
+    while start < len(data):
+        size = chance.choice((1, 40, 700, 9_000))
+        pieces.append(data[start : start + size])
+        start += size
+    return pieces
+
+
+def read_all(*logs: tuple[str, list[bytes]], options: Options | None = None, **more: object) -> Session:
+    tails = [TailedLog(Pieces(name, pieces), Stream(name)) for name, pieces in logs]
+    session = Session(tails, options or Options(), **more)  # type: ignore[arg-type]
+    session.start()
+    while not session.ended:
+        session.settle()
+    session.stop()
+    session.settle()
+    return session
+
+
+def test_totals_are_exact_while_old_rows_are_dropped(tmp_path: Path) -> None:
+    log = tmp_path / "mixed.log"
+    truth = write(log, 3_000_000, KINDS["mixed"])
+    whole = read([str(log)]).tables
+    session = read_all((str(log), torn(log.read_bytes())), history=1_000)
+    rows, totals = session.so_far()
+    assert rows["requests"].height <= 1_000 + 8_192
+    assert totals.rows["requests"] == truth.requests.height == whole.requests.height
+    assert totals.rows["intervals"] == truth.intervals.height
+    exact = attribute(whole.requests)
+    assert totals.attribution.wall_ms == pytest.approx(exact.wall_ms, rel=1e-12)
+    assert totals.attribution.phase_ms == {
+        phase: ms if ms is None else pytest.approx(ms, abs=1e-6) for phase, ms in exact.phase_ms.items()
+    }
+    assert totals.tokens["output_tokens"] == whole.requests["output_tokens"].sum()
+
+
+def test_says_what_analyze_says() -> None:
+    for log in (FOUR, OLLAMA, SAMPLES / "vllm.log"):
+        whole = analyze(read([str(log)]))
+        found = judged(read_all((str(log), torn(log.read_bytes()))))
+        assert found.analysis.model_dump() == whole.model_dump()
+
+
+def test_several_sources_keep_their_setups_apart() -> None:
+    session = read_all(("a.log", [FOUR.read_bytes()]), ("b.log", torn(OLLAMA.read_bytes())))
+    setups = session.reading().setups
+    rows, _ = session.so_far()
+    for run, source in rows["requests"].select("run", "source").unique().iter_rows():
+        assert setups[run].source == source
+
+
+def test_what_is_watched_is_placed_by_our_clock() -> None:
+    old, new = OLLAMA.read_bytes(), FOUR.read_bytes()
+    began = datetime.now(UTC)
+    session = read_all(("old", [old]), ("new", [new[:3_000], b"", new[3_000:]]))
+    rows, _ = session.so_far()
+    watched = pl.col("source") == "new"
+    assert (rows["requests"].filter(watched)[PLACED_AT].drop_nulls() >= began).all()
+    assert rows["requests"].filter(~watched).select((pl.col(PLACED_AT) == pl.col("finished_at")).all()).item()
+    watched_requests = rows["requests"].filter(watched)[PLACED_AT].count()
+    assert view(session, None).recent_requests == watched_requests == 10  # two were there before
+    recent = read_all(("new", [new[:3_000], b"", new[3_000:]]), last=timedelta(minutes=1))
+    assert recent.totals.requests == 10
+    assert read_all(("old", [old]), last=timedelta(minutes=1)).totals.requests == 0
+
+
+def test_filters_and_private_words() -> None:
+    text = FOUR.read_bytes().replace(b"smollm2-135m", b"sk-abcdefgh12345678ijkl")
+    session = read_all(("/home/anna/a.log", [text]), options=Options(filters=Filters(slot=2)))
+    rows, totals = session.so_far()
+    assert set(rows["requests"]["slot"]) == {2}
+    assert totals.requests == rows["requests"].height > 0
+    shown = f"{rows['requests'].to_dicts()}{session.statuses()}{judged(session).analysis.model_dump_json()}"
+    assert "anna" not in shown
+    assert "abcdefgh12345678" not in shown
