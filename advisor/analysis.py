@@ -164,6 +164,15 @@ def measure(reading: Reading, options: Options, *, once: bool = False) -> Measur
     )
 
 
+def require_facts(options: Options) -> None:
+    """Read what the user gave of the model, before the work begins.
+
+    Raises:
+        InputError: it can't be read.
+    """
+    _complete(Setup(), options)
+
+
 def _complete(setup: Setup, options: Options) -> None:
     """What the model file and the running server say of it."""
     if options.gguf is not None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
@@ -15,12 +13,6 @@ if TYPE_CHECKING:
     from rules.catalogue import LoadedRule
     from rules.rule import Rule
     from rules.settings import Settings
-
-_LOGS = {
-    "darwin": {"ollama": "~/.ollama/logs/server.log", "lmstudio": "~/.lmstudio/server-logs"},
-    "win32": {"ollama": "~/AppData/Local/Ollama/server.log", "lmstudio": "~/.lmstudio/server-logs"},
-}
-_LINUX_LOGS = {"ollama": "journalctl -u ollama --no-pager | phasewise -"}
 
 
 def explain(name: str, settings: Settings) -> str:
@@ -107,6 +99,8 @@ def formats_list() -> str:
 
 def welcome() -> str:
     """Short help, and where engines log on this machine."""
+    from advisor.sources.found import places
+
     lines = [
         "phasewise LOG                         which phase eats the latency, why, what to change",
         "phasewise report LOG -o page.md       a report for a ticket; page.html has charts",
@@ -118,13 +112,8 @@ def welcome() -> str:
         "",
         "Where engines log here:",
     ]
-    places = _LOGS.get(sys.platform)
-    if places is None:
-        lines += [f"  {engine:13} {command}" for engine, command in _LINUX_LOGS.items()]
-    else:
-        for engine, place in places.items():
-            path = Path(place).expanduser()
-            lines.append(f"  {engine:13} {path}{'' if path.exists() else ' (not there)'}")
+    for engine, place, is_there in places():
+        lines.append(f"  {engine:13} {place}{'' if is_there else ' (not there)'}")
     lines += ["  llama-server  its standard error: llama-server ... 2> server.log (add -lv 4)"]
     lines += ["  vllm          its standard output: vllm serve ... 2>&1 | tee vllm.log"]
     return "\n".join(lines) + "\n"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from advisor.errors import InputError
+from advisor.redact import clean
+from advisor.sources.served import llama_server
+from advisor.sources.served.web import LARGEST_BYTES, NoAnswerError, Web
 
 ORIGIN = "/props"
 TIMEOUT_S = 5.0
-LARGEST_BYTES = 16 << 20
-"""A chat template takes some kilobytes."""
 
 
 def read_props(place: str) -> dict[str, Any]:
@@ -31,17 +27,9 @@ def read_props(place: str) -> dict[str, Any]:
         raise InputError(f"--props {place}: can't be read ({error.strerror or error}).") from None
     except (ValueError, RecursionError):
         data = None
-    settings = data.get("default_generation_settings") if isinstance(data, dict) else None
-    if not isinstance(settings, dict):
+    if not llama_server.is_props(data):
         raise InputError(f"--props {_shown(place)}: not what llama-server answers to GET /props.")
-    build = re.match(r"b[1-9]\d*", str(data.get("build_info", "")))
-    return {
-        "engine_version": build[0] if build else None,
-        "model": _text(data.get("model_path")),
-        "quantization": _text(data.get("model_ftype")),
-        "slots": _count(data.get("total_slots")),
-        "context": _count(settings.get("n_ctx")),
-    }
+    return llama_server.props(data)
 
 
 def _read(path: Path) -> bytes:
@@ -51,33 +39,22 @@ def _read(path: Path) -> bytes:
 
 def _shown(place: str) -> str:
     """An address without the name and password in it."""
-    return re.sub(r"//[^/@]*@", "//", place)
+    scheme, separator, rest = place.partition("://")
+    return clean(f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else place)
 
 
 def _fetched(place: str) -> bytes:
-    address = place.rstrip("/").removesuffix("/props") + "/props"
     try:
-        scheme = urlsplit(address).scheme
-    except ValueError as error:
-        raise InputError(f"--props {_shown(place)}: no address ({error}).") from None
-    if scheme not in ("http", "https"):
-        raise InputError(f"--props {_shown(place)}: give an http or https address, or a file.")
+        web = Web(place.rstrip("/").removesuffix(ORIGIN), answer_s=TIMEOUT_S)
+    except InputError as error:
+        raise InputError(f"--props {error}") from None
     try:
-        with urlopen(Request(address), timeout=TIMEOUT_S) as answer:
-            body: bytes = answer.read(LARGEST_BYTES)
-            return body
-    except HTTPError as error:
-        raise InputError(
-            f"--props {_shown(address)}: the server answers {error.code} {error.reason}."
-        ) from None
-    except (URLError, HTTPException, TimeoutError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise InputError(f"--props {_shown(address)}: no answer ({reason}).") from None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+        answer = web.get(ORIGIN)
+    except NoAnswerError as error:
+        raise InputError(f"--props {web.name}{ORIGIN}: no answer ({error}).") from None
+    finally:
+        web.close()
+    if answer.status != 200:
+        said = f"{answer.status} {answer.reason}".rstrip()
+        raise InputError(f"--props {web.name}{ORIGIN}: the server answers {said}.")
+    return answer.body

@@ -50,7 +50,7 @@ with open(target, "ab", buffering=0) as log:
         done = due
         time.sleep(every_s)
 """
-TABS = (("2", b"prefill"), ("5", b"origin"), ("1", b"TTFT"))
+TABS = (("2", b"output"), ("5", b"SOURCES"), ("1", b"TTFT, p50"))
 SIZE = (40, 120)
 
 

@@ -133,7 +133,7 @@ def raw_of(
         engines: whose log it may be, until one knows its lines; ``None`` for whoever shows.
     """
     if len(data) >= MOST_BYTES:
-        data = data[: data.rfind(b"\n") + 1]
+        data = data[: data.rfind(b"\n", 0, MOST_BYTES) + 1]
     found = Raw(problem=_NOT_APART)
     for engine in dict.fromkeys(engines):
         span = _Span(row, words)
@@ -175,7 +175,7 @@ class _Span:
         if not taken:
             self.seen.append((self.at, None, []))
             return
-        self.is_mine = any([self._owns(one) for one in taken])
+        self.is_mine = any(self._owns(one) for one in taken)
         shown = [self._shown(one) for one in taken] if self.is_mine else []
         self.seen.append((self.at, self.is_mine, shown))
 
@@ -200,7 +200,7 @@ class _Span:
         return bool(self.seen) and self.seen[-1][1] is not None
 
     def _shown(self, taken: Taken) -> RawLine:
-        text, marks = said(taken)
+        text, marks = said(taken.match)
         shown = self.words.text(text)
         return RawLine(self.at, shown, marks if shown == text else tuple(_found(shown, text, marks)))
 

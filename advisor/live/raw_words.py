@@ -13,10 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from advisor.redact import clean
+from parsers.cut import MAX_LINE
 
 if TYPE_CHECKING:
-    from parsers.stream import Taken
-
     Spans: TypeAlias = tuple[tuple[int, int], ...]
     Piece: TypeAlias = tuple[str, bool]
 
@@ -26,14 +25,20 @@ _WHOLE = {"text", "body", "json", "values", "arguments", "rest", "fields", "inpu
 
 _NUMBER = re.compile(r"[-+]?\d[\d.,:]*(?:e[-+]?\d+)?\s?(?:%|[A-Za-zµ]{1,3}(?:/s)?)?", re.IGNORECASE)
 _NAME = re.compile(r"[^\s\"'`{}\[\]()\\]{1,120}")
+_VALUE = r"(?P<value>-?\d[\d.]*(?:e[-+]?\d+)?)(?![\w.])"
 _MEMBER = re.compile(
-    r"(?<![\\\w])[\"']?(?P<name>#?[A-Za-z][\w -]{0,40}?)[\"']?\s?[=:]\s?(?P<value>-?\d[\d.]*(?:e[-+]?\d+)?)(?![\w.])"
+    rf"""(?:"(?P<json>(?:\\.|[^"\\])*)"|'(?P<repr>(?:\\.|[^'\\])*)')(?:\s?:\s?{_VALUE})?"""
+    rf"""|["'].*|(?P<bare>\#?[A-Za-z][\w -]{{0,40}}?)\s?[=:]\s?{_VALUE.replace("value", "number")}"""
 )
+"""A text in quotes is gone over as a whole, and so is all behind a quote that none closes."""
+
 _MEASURED = re.compile(r"(?<![\w.])(?P<value>\d[\d.]*)(?P<unit> ?(?:ms|s|seconds|tok\w*/s\w*|T/s|tokens?)\b)")
 _ENGINES = {"rest": _MEASURED, "fields": _MEASURED}
 """Groups that take what only engines write: there a number is known by its unit too."""
 
-_COUNTED = re.compile(r"(?i)(?:^|[_ #-])(?:ms|n|s|tokens?|throughput|time|duration|count|seconds?|second|req|seq)$")
+_COUNTED = re.compile(
+    r"(?i)(?:^|[_ #-])(?:ms|n|s|tokens?|throughput|time|duration|count|seconds?|second|req|seq)$"
+)
 _WORD = re.compile(r"\w+")
 _FIELDS = {*("ms", "s", "us", "per", "second", "token", "tokens", "tok", "t", "runs")}
 _HEAD = re.compile(r"\s*(?:[IWED] +)?(?:(?:slot|srv|cmn|que|res) +[A-Za-z_]+(?:\(\))? *:)?")
@@ -52,21 +57,19 @@ class Said(NamedTuple):
     marks: Spans
 
 
-def said(taken: Taken) -> Said:
-    """What may be shown of a line; texts in it are not redacted yet."""
-    match = taken.match
-    stretches = _stretches(taken)
+def said(match: re.Match[bytes]) -> Said:
+    """What may be shown of a line that was read; texts in it are not redacted yet."""
+    stretches = _stretches(match)
     heads = {0, *(end for start, end, name in stretches if not start and name == "clock")}
-    parts = [_before_end(taken, *one, is_head=one[0] in heads) for one in stretches]
+    parts = [_before_end(match, *one, is_head=one[0] in heads) for one in stretches]
     rest = clean(match.string[match.end() :].decode("utf-8", "replace"))
     words = {word.lower() for word in _WORD.findall(rest) if not word.isdigit()}
     parts.append([(rest if words <= _FIELDS else f" {_MASK}", False)] if rest.strip() else [])
     return _joined([piece for part in parts for piece in part])
 
 
-def _stretches(taken: Taken) -> list[tuple[int, int, str | None]]:
+def _stretches(match: re.Match[bytes]) -> list[tuple[int, int, str | None]]:
     """What was matched, cut where its groups begin and end, each with the name of the innermost group."""
-    match = taken.match
     names = {number: name for name, number in match.re.groupindex.items()}
     spans = [
         (*match.span(group), names.get(group, ""))
@@ -85,16 +88,18 @@ def _around(spans: list[tuple[int, int, str]], start: int, end: int) -> list[tup
     return [(last - first, name) for first, last, name in spans if first <= start and end <= last]
 
 
-def _before_end(taken: Taken, start: int, end: int, group: str | None, *, is_head: bool) -> list[Piece]:
-    text = clean(taken.match.string[start:end].decode("utf-8", "replace"))
+def _before_end(
+    match: re.Match[bytes], start: int, end: int, group: str | None, *, is_head: bool
+) -> list[Piece]:
+    text = clean(match.string[start:end].decode("utf-8", "replace"))
     if group is None:
         head = found[0] if is_head and (found := _HEAD.match(text)) else ""
-        return [(head + _between(text[len(head) :], taken.match.re), False)]
+        return [(head + _between(text[len(head) :], match.re), False)]
     if group in _WHOLE:
         return _members(text, _ENGINES.get(group))
     if _NUMBER.fullmatch(text) or (group and _NAME.fullmatch(text)):
         return [(text, True)]
-    return [(text, True) if _is_spelled(text, taken.match.re) else (_MASK, False)]
+    return [(text, True) if _is_spelled(text, match.re) else (_MASK, False)]
 
 
 def _is_spelled(text: str, pattern: re.Pattern[bytes]) -> bool:
@@ -104,11 +109,13 @@ def _is_spelled(text: str, pattern: re.Pattern[bytes]) -> bool:
 
 def _members(text: str, measured: re.Pattern[str] | None) -> list[Piece]:
     """Of JSON, or of fields, the numbers whose names or units say that they are times or counts."""
-    named = [
-        (member.start("value"), f"{member['name']}: ", member["value"], "")
-        for member in _MEMBER.finditer(text)
-        if _COUNTED.search(member["name"])
-    ]
+    if len(text) > MAX_LINE // 2:
+        return [(_MASK, False)]
+    named = []
+    for one in _MEMBER.finditer(text):
+        name, value = one["json"] or one["repr"] or one["bare"], one["value"] or one["number"]
+        if name and value and _COUNTED.search(name):
+            named.append((one.start("value" if one["value"] else "number"), f"{name}: ", value, ""))
     places = {at for at, *_ in named}
     united = [
         (one.start("value"), "", one["value"], one["unit"])

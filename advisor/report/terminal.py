@@ -69,8 +69,12 @@ def save_svg(analysis: Analysis, path: Path) -> None:
     """
     console = Console(record=True, file=StringIO(), width=_SVG_WIDTH, highlight=False, markup=False)
     console.print(*_blocks(analysis, everything=False, unicode=True, width=console.width), sep="\n")
-    picture = _WEB_FONT.sub("", console.export_svg(title="phasewise"))
-    write_text(picture, path)
+    write_text(without_web_font(console.export_svg(title="phasewise")), path)
+
+
+def without_web_font(picture: str) -> str:
+    """A picture of Rich's that loads nothing from elsewhere."""
+    return _WEB_FONT.sub("", picture)
 
 
 def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) -> list[RenderableType]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from advisor.live.session import Session
     from advisor.live.view import Judged, View
+    from advisor.tui.request_screen import RequestScreen
+    from advisor.tui.top_findings import TopFindings
 
 ATTENDED_S, UNATTENDED_S = 0.5, 1.0
 """How often the screen is drawn anew: while somebody uses it, and while nobody does."""
@@ -71,7 +73,7 @@ class PhasewiseApp(App[None]):
         self.paused = False
         self.view: View | None = None
         self._judged: Judged | None = None
-        self._judging = False
+        self._judging = self._ended = False
         self._unjudged = True
         self._judge_at_s = 0.0
         self._used_at_s = self._drawn_at_s = time.monotonic()
@@ -89,6 +91,7 @@ class PhasewiseApp(App[None]):
         """Begin to read."""
         self.session.start()
         self._tick()
+        self.pane.focus_main()
         self.set_interval(ATTENDED_S, self._tick)
 
     def on_unmount(self) -> None:
@@ -103,15 +106,25 @@ class PhasewiseApp(App[None]):
         for note in self.session.said():
             self.notify(note, markup=False, timeout=10)
         now_s = time.monotonic()
-        if self._unjudged and not self._judging and now_s >= self._judge_at_s:
-            self._unjudged, self._judging = False, True
-            self._judge()
+        self._ask_rules(now_s)
         every_s = UNATTENDED_S if now_s - self._used_at_s > _LEFT_ALONE_S else 0.0
         if not self.paused and now_s - self._drawn_at_s >= every_s:
             self.draw()
 
+    def _ask_rules(self, now_s: float) -> None:
+        """Have what is kept judged, if there is more of it than last time, and it was some time ago."""
+        if (ended := self.session.ended) and not self._ended:
+            self._ended = self._unjudged = True
+        anything = ended or self.session.totals.rows.total() > 0
+        if anything and self._unjudged and not self._judging and now_s >= self._judge_at_s:
+            self._unjudged, self._judging = False, True
+            self._judge()
+
     def draw(self) -> None:
-        """Show the session as it is now."""
+        """Show the session as it is now, unless a screen over the tabs hides it."""
+        main, *above = self.screen_stack
+        if above or not self.is_running or not main.is_mounted:
+            return
         self._drawn_at_s = time.monotonic()
         self.view = view(self.session, self._judged)
         self.query_one(StatusLine).show(self.view, paused=self.paused)
@@ -125,7 +138,8 @@ class PhasewiseApp(App[None]):
     @work(thread=True, exclusive=True)
     def _judge(self) -> None:
         found = judged(self.session)
-        self.call_from_thread(self._take_judgement, found)
+        if self.is_running:
+            self.call_from_thread(self._take_judgement, found)
 
     def _take_judgement(self, found: Judged) -> None:
         self._judged, self._judging = found, False
@@ -145,6 +159,19 @@ class PhasewiseApp(App[None]):
         """Another tab is seen."""
         if self.view is not None:
             self.pane.show(self.view)
+            self.pane.focus_main()
+
+    def on_top_findings_chosen(self, message: TopFindings.Chosen) -> None:
+        """A finding of the overview is asked for."""
+        self._show_finding(message.rule)
+
+    def on_request_screen_finding_chosen(self, message: RequestScreen.FindingChosen) -> None:
+        """A finding of a request is asked for."""
+        self._show_finding(message.rule)
+
+    def _show_finding(self, rule: str) -> None:
+        self.action_tab("findings")
+        self.query_one(FindingsPane).choose(rule)
 
     def action_tab(self, tab: str) -> None:
         """Go to a tab."""

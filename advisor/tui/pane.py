@@ -16,3 +16,7 @@ class Pane(Vertical):
     def show(self, view: View) -> None:
         """Draw this moment; what is the same as before should cost nothing."""
         raise NotImplementedError
+
+    def focus_main(self) -> None:
+        """Give the keys to the widget that one wants first."""
+        raise NotImplementedError

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 from textual.widget import Widget
 
-from advisor.tui.phases import legend, phase_text
+from advisor.tui.phases import legend_parts, phase_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +46,23 @@ class PhaseBar(Widget):
 
     def render(self) -> RenderableType:
         """The bar, and above it what it is of."""
-        parts = legend(self._ms)
-        head = Text.assemble((self._title, "bold"), "  ", parts or (self._nothing, "dim"))
+        width = self.size.width or 1
+        head = Text.assemble((self._title, "bold"), "  ")
+        parts = legend_parts(self._ms)
         if not parts:
-            return head
-        bar = phase_text(self._ms, self.size.width or 1)
+            return head.append(self._nothing, "dim")
+        bar = phase_text(self._ms, width)
         bar.end = "\n"
-        return Group(head, bar)
+        return Group(*_lines(head, parts, width), bar)
+
+
+def _lines(head: Text, parts: list[Text], width: int) -> list[Text]:
+    """The parts after the head, in lines of this width; a part is never broken."""
+    lines = [head]
+    for n, part in enumerate(parts):
+        gap = "  " if n else ""
+        if len(lines[-1]) + len(gap) + len(part) <= width:
+            lines[-1] = lines[-1] + gap + part
+        else:
+            lines.append(Text("  ") + part)
+    return lines

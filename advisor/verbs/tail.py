@@ -51,11 +51,13 @@ def tail(
         sources = choose()
     asked = options(selection, given, no_redact=no_redact)
     recent = span("--last", last)
+    from advisor.analysis import require_facts
     from advisor.live.opening import TOKEN, tailed
     from advisor.live.plain import Plain
     from advisor.live.session import HISTORY, Session
     from advisor.tui.terminal import has_screen, run
 
+    require_facts(asked)
     formats = looked_for(engine, format_file)
     printing = Plain(as_json=format is TailFormat.JSON, until=asked.filters.until)
     lines = plain or format is TailFormat.JSON or not has_screen()

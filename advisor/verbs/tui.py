@@ -36,12 +36,14 @@ def tui(
 
         serve_screens(words(context), host, port)
         return
+    from advisor.analysis import require_facts
     from advisor.live.opening import finished
     from advisor.live.session import Session
     from advisor.tui.terminal import has_screen, run
 
     if not has_screen():
         raise InputError("the screens need a terminal; `phasewise analyze` prints the page of a log.")
+    require_facts(asked)
     formats = looked_for(engine, format_file)
     tails, problems = finished(paths, engine=engine, formats=formats)
     for problem in problems:

@@ -28,11 +28,12 @@ ILLEGAL_INSTRUCTION = {-signal.SIGILL, 0xC000001D}
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """What a scenario asks of llama-server: slots, context over all slots in tokens, log verbosity."""
+    """What a scenario asks of llama-server: slots, context over all slots in tokens, verbosity, metrics."""
 
     n_parallel: int = 1
     n_ctx: int = 4096
     verbosity: int = 3
+    metrics: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def running_server(model: Path, folder: Path, options: ServerOptions) -> Iterato
         "n_parallel": options.n_parallel,
         "n_ctx": options.n_ctx,
         "verbosity": options.verbosity,
+        "endpoint_metrics": options.metrics,
         "hostnames": ["127.0.0.1"],
         "port": 0,
     }

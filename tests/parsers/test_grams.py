@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,15 +15,26 @@ NEEDLES = {line.needle for fmt in FORMATS for line in fmt.lines} | {
 }
 
 
-@given(st.binary(max_size=300), st.integers(0, 300), st.integers(0, 40))
-def test_what_is_there_is_seen(block: bytes, at: int, size: int) -> None:
+PADDING = (b"", bytes(1 << 16))
+"""A small block is asked otherwise than a large one."""
+
+
+@pytest.mark.parametrize("padding", PADDING, ids=["small", "large"])
+@given(block=st.binary(max_size=300), at=st.integers(0, 300), size=st.integers(0, 40))
+def test_what_is_there_is_seen(padding: bytes, block: bytes, at: int, size: int) -> None:
     literal = block[at : at + size]
-    assert literal in Literals([b"abcdefgh", literal, b"no"]).maybe_in(block)
+    assert literal in Literals([b"abcdefgh", literal, b"no"]).maybe_in(block + padding)
 
 
 def test_what_is_not_there_is_seldom_seen() -> None:
-    block = scenario("llama-server-b11434/j_killed_midwrite").log
-    seen = Literals(NEEDLES).maybe_in(block)
+    block = scenario("llama-server-b11434/j_killed_midwrite").log[:60_000]
     there = {needle for needle in NEEDLES if needle in block}
+    assert Literals(NEEDLES).maybe_in(block) == there
+    seen = Literals(NEEDLES).maybe_in(block + PADDING[1])
     assert there <= seen
     assert len(seen - there) <= len(NEEDLES) // 10
+
+
+def test_no_literals_are_in_nothing() -> None:
+    assert not Literals([]).maybe_in(b"abcdefgh")
+    assert not Literals([]).maybe_in(PADDING[1])

@@ -1,0 +1,83 @@
+"""The findings in the order they should be read, and last what the log can't tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from advisor.report.page import bar_of, saved
+from advisor.tui.finding_view import UNTOLD
+from advisor.tui.phases import COLOURS
+
+if TYPE_CHECKING:
+    from advisor.model import Analysis, FindingModel
+
+
+class FindingList(OptionList):
+    """Two lines for each finding: its title; its phase, what it saves, and how sure it is."""
+
+    DEFAULT_CSS = """
+    FindingList {
+        background: $surface;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, compact=True, markup=False)
+        self._prompts: dict[str, Text] = {}
+
+    @property
+    def chosen(self) -> str | None:
+        """The id of what is chosen."""
+        option = self.highlighted_option
+        return option.id if option else None
+
+    def show(self, analysis: Analysis, wanted: str | None) -> None:
+        """Draw these findings; what is chosen stays chosen.
+
+        Args:
+            analysis: what was found.
+            wanted: what to choose in place of that.
+        """
+        prompts = {name: _prompt(finding) for name, finding in named(analysis).items()}
+        if count := len(analysis.caveats) + len(analysis.unanswered):
+            prompts[UNTOLD] = Text(f"{UNTOLD} ({count})", style="italic")
+        chosen = wanted if wanted in prompts else self.chosen
+        if list(prompts) != list(self._prompts):
+            self.set_options(Option(prompt, name) for name, prompt in prompts.items())
+        else:
+            for name, prompt in prompts.items():
+                if prompt != self._prompts[name]:
+                    self.replace_option_prompt(name, prompt)
+        self._prompts = prompts
+        if prompts:
+            self.highlighted = self.get_option_index(chosen if chosen in prompts else next(iter(prompts)))
+
+
+def named(analysis: Analysis) -> dict[str, FindingModel]:
+    """Findings by their rules; more than one of a rule are numbered."""
+    found: dict[str, FindingModel] = {}
+    for finding in analysis.findings:
+        name, number = finding.rule, 1
+        while name in found:
+            number += 1
+            name = f"{finding.rule} {number}"
+        found[name] = finding
+    return found
+
+
+def _prompt(finding: FindingModel) -> Text:
+    said = ([saved(finding.saving)] if finding.saving else []) + [str(finding.confidence)]
+    head = Text.assemble((finding.title, "bold"), "\n  ", phase_named(str(finding.phase)))
+    return head.append(f", {', '.join(said)}")
+
+
+def phase_named(phase: str) -> Text:
+    """``█ prefill``; what is in no bar has no glyph."""
+    glyphs = [part.glyph for part in bar_of({phase: 1.0}, 1)]
+    return Text.assemble(*((f"{glyph} ", COLOURS[phase]) for glyph in glyphs), phase)

@@ -1,0 +1,188 @@
+"""The tab that is seen first: where the time goes, how fast it is now, and what to change."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.widgets import OptionList, Static
+
+from advisor.live.view import RECENT
+from advisor.tui.chart import Chart
+from advisor.tui.gauges import LAST_MINUTES, all_of, gauges
+from advisor.tui.pace import Pace
+from advisor.tui.pairs import Pairs
+from advisor.tui.pane import Pane
+from advisor.tui.phase_bar import PhaseBar
+from advisor.tui.top_findings import TopFindings
+from advisor.tui.trend import trends
+from rules.attribution import verdict
+from rules.words import percent, plural
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from advisor.live.view import View
+    from advisor.model import Analysis
+
+SPANS: tuple[timedelta | None, ...] = (None, timedelta(hours=1), RECENT)
+"""How much of the kept time the charts show."""
+
+_CHARTS_EVERY_S = 2.0
+_THREE_CHARTS_FROM = 34
+"""Lines of the pane."""
+
+
+class OverviewPane(Pane):
+    """The verdict, the phase bars, numbers, charts, and the findings with what they save."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("t", "span", "Time span"),
+        Binding("up", "scroll_up", "Scroll up", show=False),
+        Binding("down", "scroll_down", "Scroll down", show=False),
+        Binding("pageup", "page_up", "Page up", show=False),
+        Binding("pagedown", "page_down", "Page down", show=False),
+    ]
+    can_focus = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view: View | None = None
+        self._span = SPANS[0]
+        self._charts_of: object = None
+        self._charts_pace, self._gauges_pace = Pace(_CHARTS_EVERY_S), Pace()
+        self._said: dict[str, object] = {}
+
+    def compose(self) -> ComposeResult:
+        """One column where it is narrow, else two below the bars."""
+        yield Static(id="verdict", markup=False)
+        yield PhaseBar(id="bar-all")
+        yield PhaseBar(id="bar-recent")
+        with Horizontal(id="below"):
+            with Vertical(id="aside"):
+                yield Static(id="gauges-title")
+                yield Static(id="gauges")
+                yield TopFindings()
+            with Vertical(id="charts"):
+                yield Chart()
+                yield Chart()
+                yield Chart(classes="last")
+
+    def focus_main(self) -> None:
+        """The list of findings takes the keys; without any, what scrolls."""
+        findings = self.query_one(OptionList)
+        (findings if findings.display else self).focus()
+
+    def show(self, view: View) -> None:
+        """Draw this moment."""
+        before, self._view = self._view, view
+        if before is not None and _is_same(before, view):
+            return
+        self._show_verdict(_verdict(view))
+        self._show_bars(view)
+        self._show_gauges(view)
+        self.query_one(TopFindings).show(_analysis(view))
+        self._show_charts(view)
+
+    def on_resize(self) -> None:
+        """Where lines are few, two charts are read better than three."""
+        self.set_class(self.size.height < _THREE_CHARTS_FROM, "-low")
+
+    def action_span(self) -> None:
+        """Let the charts show another part of the time."""
+        self._span = SPANS[(SPANS.index(self._span) + 1) % len(SPANS)]
+        self._charts_of = None
+        if self._view is not None:
+            self._show_charts(self._view)
+
+    def _show_verdict(self, sentence: str) -> None:
+        if self._said.get("verdict") != sentence:
+            self._said["verdict"] = sentence
+            self.query_one("#verdict", Static).update(sentence)
+
+    def _show_gauges(self, view: View) -> None:
+        if not (view.ended or self._gauges_pace.is_due):
+            return
+        with self._gauges_pace:
+            shown = gauges(view)
+        if self._said.get("gauges") != shown:
+            self._said["gauges"] = shown
+            self.query_one("#gauges-title", Static).update(Text(shown.title, "bold"))
+            self.query_one("#gauges", Static).update(Pairs(shown.pairs))
+
+    def _show_bars(self, view: View) -> None:
+        whole, recent = self.query_one("#bar-all", PhaseBar), self.query_one("#bar-recent", PhaseBar)
+        whole.show(*_whole(view))
+        whole.display = view.totals.rows["requests"] == 0 or view.totals.requests > 0
+        count = f", {plural(view.recent_requests, 'request')}" if view.now else ""
+        recent.show(f"{LAST_MINUTES.capitalize()}{count}", view.recent.phase_ms, _no_recent(view))
+        requests = view.totals.requests
+        recent.display = bool(requests) and not (view.ended and view.recent_requests == requests)
+
+    def _show_charts(self, view: View) -> None:
+        """Draw the charts, which costs most: only of other rows, and now and then while a log goes on."""
+        rows = view.totals.rows
+        of = rows["requests"], rows["intervals"], view.now if self._span else None
+        if of == self._charts_of or not (self._charts_of is None or view.ended or self._charts_pace.is_due):
+            return
+        self._charts_of = of
+        with self._charts_pace:
+            drawn = trends(view, self._span)
+            for chart, trend in zip(self.query(Chart), drawn, strict=True):
+                chart.show(trend)
+        nothing = self._span is None and not any(trend.lines for trend in drawn)
+        self.query_one("#charts").set_class(nothing, "-nothing")
+
+
+def _is_same(one: View, other: View) -> bool:
+    """Whether both are of a log that has ended, and nobody has said more of it since."""
+    ended = one.ended and other.ended
+    return ended and one.judged is other.judged and one.totals.rows == other.totals.rows
+
+
+def _verdict(view: View) -> str:
+    """The rules' sentence; before they were asked, what the sums say."""
+    analysis = _analysis(view)
+    if analysis is not None:
+        return analysis.verdict.sentence
+    decided = verdict(view.totals.attribution)
+    if decided.phase == "unknown":
+        return "Reading …"
+    if decided.phase == "mixed":
+        return "No phase leads clearly so far."
+    return f"{decided.phase.capitalize()} takes {percent(decided.share)} of the time so far."
+
+
+def _analysis(view: View) -> Analysis | None:
+    """What the rules say; nothing while all that they were asked about is that no row had come."""
+    if view.judged is None:
+        return None
+    of = view.judged.measures
+    asked_of_none = not (
+        of.requests.height or of.intervals.height or of.aggregates.height or of.events.height
+    )
+    return None if asked_of_none and view.totals.rows.total() else view.judged.analysis
+
+
+def _whole(view: View) -> tuple[str, dict[str, float | None], str]:
+    """The title, the times and what to say without any, of everything that was read."""
+    requests, phase_ms = view.totals.requests, view.totals.attribution.phase_ms
+    if requests:
+        return all_of(requests), phase_ms, "this log tells no phase of them"
+    if view.totals.rows["aggregates"]:
+        if view.judged is not None and not view.totals.attribution.wall_ms:
+            phase_ms = view.judged.analysis.summary.phase_ms.model_dump()
+        return "All requests, summed up", phase_ms, "these sums tell no phase"
+    if view.totals.rows["intervals"]:
+        return "Phases", phase_ms, "windows and batches can't be split into phases"
+    return "Phases", phase_ms, "no request in this log" if view.ended else "no request yet"
+
+
+def _no_recent(view: View) -> str:
+    if view.now is None:
+        return "this log has no wall clock"
+    return f"no phase in the {LAST_MINUTES}" if view.recent_requests else f"none in the {LAST_MINUTES}"
