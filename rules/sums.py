@@ -49,15 +49,18 @@ class Sums:
 
         Of a process that ran before the first snapshot, what was added between the snapshots, if that is
         anything; of others the last snapshot, which has everything since the start. Snapshots of one server
-        may be in files of their own. Benchmarks as they are.
+        may be in files of their own. Benchmarks as they are, and what was added while somebody watched.
         """
         rows = _of_servers(self._all)
         last = rows.filter(pl.col("kind") == "since_start").group_by(_GROUP, maintain_order=True).last()
-        oldest = rows.filter(pl.col("run") == pl.col("run").min().over("source"))
-        added = oldest.filter(pl.col("kind") == "between").filter(pl.col("total_ms").sum().over(_GROUP) > 0)
+        between = rows.filter(pl.col("kind") == "between")
+        watched = between.join(last.select(_GROUP), on=_GROUP, how="anti", nulls_equal=True)
+        told = between.join(last.select(_GROUP), on=_GROUP, how="semi", nulls_equal=True)
+        oldest = told.filter(pl.col("run") == pl.col("run").min().over("source"))
+        added = oldest.filter(pl.col("total_ms").sum().over(_GROUP) > 0)
         others = last.join(added.select(_GROUP), on=_GROUP, how="anti", nulls_equal=True)
         benchmarks = rows.filter(pl.col("kind") == "benchmark")
-        return pl.concat([frame.select(rows.columns) for frame in (others, added, benchmarks)])
+        return pl.concat([frame.select(rows.columns) for frame in (others, added, watched, benchmarks)])
 
     @cached_property
     def attribution(self) -> Attribution:

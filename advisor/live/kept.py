@@ -6,6 +6,7 @@ from collections import deque
 from threading import Lock
 
 LIMIT = 16 << 20
+_TELLING = 4096
 
 
 class Kept:
@@ -29,6 +30,11 @@ class Kept:
             self._end += len(data)
             while self._size - len(self._blocks[0]) >= self._limit:
                 self._size -= len(self._blocks.popleft())
+
+    def first(self) -> tuple[int, bytes]:
+        """The offset of the oldest bytes that are kept, and some of them."""
+        with self._lock:
+            return self._end - self._size, self._blocks[0][:_TELLING] if self._blocks else b""
 
     def get(self, offset: int, size: int) -> bytes | None:
         """Up to ``size`` bytes from this offset of the source; ``None`` where they are no longer kept."""

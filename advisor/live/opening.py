@@ -111,5 +111,6 @@ def finished(
     for source in inputs:
         log = Stream(printable(source.name), engine=engine, latest=last_written(source), formats=formats)
         reader = SourceReader(log, engine=engine, formats=formats)
-        tails.append(TailedLog(_standard_input() if source.name == STDIN else Finished(source), reader))
+        complete = _standard_input() if source.name == STDIN else Finished(source)
+        tails.append(TailedLog(complete, reader, grows=False))
     return tails, problems

@@ -5,6 +5,7 @@ Lines that no pattern read are never shown, since they may hold a prompt; they a
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,24 +85,32 @@ def raw_lines(session: Session, row: Mapping[str, Any], is_over: Callable[[], bo
         is_over: asked now and then whether nobody waits for them any more.
     """
     words = session.options.words
-    problem = GONE
-    for tail, status in zip(session.tails, session.statuses(), strict=True):
-        if not isinstance(tail, TailedLog) or row["source"] not in (tail.name, words.text(tail.name)):
-            continue
-        try:
-            data = tail.kept.get(row["offset"], MOST_BYTES)
-            if data is None and status.ended and tail.name != STDIN and Path(tail.name).is_file():
-                data = _again(blocks(Input(tail.name)), row["offset"], is_over)
-        except InputError as error:
-            problem = _UNREADABLE.format(reason=words.text(str(error)))
-            continue
-        if data is not None:
-            engines = (row["engine"], tail.engine, None)
-            found = raw_of(row, data, session.reading().formats, words, engines)
-            if found.lines:
-                return found
-            problem = found.problem
-    return Raw(problem=problem)
+    tail = session.tail_of(row["run"])
+    if not isinstance(tail, TailedLog):
+        return Raw(problem=GONE)
+    try:
+        data = tail.kept.get(row["offset"], MOST_BYTES)
+        if data is None and _still_holds(tail):
+            data = _again(blocks(Input(tail.name)), row["offset"], is_over)
+    except InputError as error:
+        return Raw(problem=_UNREADABLE.format(reason=words.text(str(error))))
+    if data is None:
+        return Raw(problem=GONE)
+    return raw_of(row, data, session.formats, words, (row["engine"], tail.engine, None))
+
+
+def _still_holds(tail: TailedLog) -> bool:
+    """Whether the source's file still has what was read of it: it is complete, or was never rotated."""
+    path = Path(tail.name)
+    if tail.name == STDIN or not path.is_file():
+        return False
+    if not tail.grows:
+        return True
+    offset, told = tail.kept.first()
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(offset)
+        return file.read(len(told)) == told
+    return False
 
 
 def _again(source: Iterator[bytes], offset: int, is_over: Callable[[], bool]) -> bytes | None:

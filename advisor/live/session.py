@@ -1,4 +1,4 @@
-"""Reads sources that go on, each in a thread of its own, and keeps what they say: rows, totals, setups."""
+"""Reads sources in threads of their own, and keeps what they say: rows, totals, setups."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Status:
 
 
 class _Pump:
-    """Moves one source's rows into a session, in a thread of its own."""
+    """Moves one source's rows into a session."""
 
     def __init__(self, tail: Tail, session: Session) -> None:
         self.tail = tail
@@ -72,15 +72,9 @@ class _Pump:
         self.ended = False
         self.runs: dict[int, int] = {}
         self._session = session
-        self._thread = Thread(target=self._run, name=f"phasewise {tail.name}", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def join(self) -> None:
-        self._thread.join(_JOIN_S)
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Move all rows."""
         try:
             while not self._session.stopped.is_set() and (rows := self.tail.read(WAIT_S)) is not None:
                 self._session.take(self, rows, self.tail.notes())
@@ -90,6 +84,11 @@ class _Pump:
         finally:
             self.tail.close()
             self._session.end(self)
+
+
+def _run(pumps: Sequence[_Pump]) -> None:
+    for pump in pumps:
+        pump.run()
 
 
 class Session:
@@ -104,6 +103,7 @@ class Session:
         history: most rows of each table that are kept.
         last: leave out rows older than this when the session begins.
         take: is given the new rows of a table when they settle, as they may be shown.
+        in_turn: the sources are complete: read one after the other, as `advisor.reading.read` does.
         formats: what the logs are read as, for the sentences about them.
 
     Attributes:
@@ -118,6 +118,7 @@ class Session:
         history: int = HISTORY,
         last: timedelta | None = None,
         take: Callable[[str, pl.DataFrame], None] | None = None,
+        in_turn: bool = False,
         formats: Sequence[Format] = FORMATS,
     ) -> None:
         self.options = options
@@ -125,7 +126,7 @@ class Session:
         self.totals = Totals()
         self.notes: list[str] = []
         self.problems: list[str] = []
-        self._formats = formats
+        self.formats = formats
         self._take = take
         self._since = datetime.now(UTC) - last if last is not None else options.filters.since
         self._history = History(history, DERIVED)
@@ -135,24 +136,30 @@ class Session:
         self._live: list[bool] = []
         self._runs: list[tuple[_Pump, int]] = []
         self._pumps = [_Pump(tail, self) for tail in tails]
+        groups = [self._pumps] if in_turn else [[pump] for pump in self._pumps]
+        self._threads = [Thread(target=_run, args=(group,), daemon=True) for group in groups]
 
     def start(self) -> None:
         """Begin to read."""
-        for pump in self._pumps:
-            pump.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Stop reading; what was read stays."""
         self.stopped.set()
         with self._changed:
             self._changed.notify_all()
-        for pump in self._pumps:
-            pump.join()
+        for thread in self._threads:
+            thread.join(_JOIN_S)
 
     @property
     def ended(self) -> bool:
         """Whether every source has come to its end."""
         return all(pump.ended for pump in self._pumps)
+
+    def tail_of(self, run: int) -> Tail:
+        """The source of the rows with this ``run``."""
+        return self._runs[run][0].tail
 
     @property
     def tails(self) -> list[Tail]:
@@ -256,7 +263,7 @@ class Session:
                 sources=list(self._sources()),
                 setups=setups,
                 counts=counts,
-                formats=self._formats,
+                formats=self.formats,
             )
 
     def _sources(self) -> Iterator[Source]:

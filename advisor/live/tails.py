@@ -59,9 +59,10 @@ class TailedLog:
     Args:
         bytes_of: gives the log's bytes as they come.
         reader: makes rows of them.
+        grows: it is still being written.
     """
 
-    def __init__(self, bytes_of: Growing, reader: Stream | SourceReader) -> None:
+    def __init__(self, bytes_of: Growing, reader: Stream | SourceReader, *, grows: bool = True) -> None:
         self.name = bytes_of.name
         self.engine: str | None = None
         self.bytes = self.lines = 0
@@ -71,7 +72,7 @@ class TailedLog:
         self._bytes_of, self._reader = bytes_of, reader
         self._lock = Lock()
         self._began_s = time.monotonic()
-        self._ended = False
+        self.grows, self._ended = grows, False
 
     @property
     def setups(self) -> Setups:
@@ -106,9 +107,9 @@ class TailedLog:
             self._ended = True
             return self._reader.close()
         if not data:
-            self.is_live = True
+            self.is_live = self.grows
             return self._reader.flush()
-        settled = time.monotonic() - self._began_s > _IS_LIVE_AFTER_S
+        settled = self.grows and time.monotonic() - self._began_s > _IS_LIVE_AFTER_S
         self.is_live = self.is_live or (settled and len(data) < _IS_LIVE_BELOW)
         self.bytes += len(data)
         self.kept.add(data)

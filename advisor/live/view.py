@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -33,13 +32,11 @@ class Judged:
         analysis: as any report would say it.
         diagnosis: the findings with the changes that they are priced by.
         measures: what they were asked about.
-        took_s: how long it took.
     """
 
     analysis: Analysis
     diagnosis: Diagnosis
     measures: Measures
-    took_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +95,9 @@ def _end(frames: dict[str, pl.DataFrame]) -> datetime | None:
 
 def judged(session: Session) -> Judged:
     """Ask the rules about the rows that are kept; takes seconds where they are many."""
-    began_s = time.monotonic()
     reading = session.reading()
     options = session.options.at_any_time
     measures = measure(reading, options, once=session.ended)
     diagnosis = diagnosed(measures, reading, options)
     analysis = told(diagnosis, measures, reading, options)
-    return Judged(analysis, diagnosis, measures, time.monotonic() - began_s)
+    return Judged(analysis, diagnosis, measures)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import socket
 import sys
@@ -14,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Literal
-
-from advisor.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,22 +86,6 @@ def places() -> list[tuple[str, str, bool]]:
 def found() -> list[Found]:
     """What is there now: engines that answer first, then logs, the newest first."""
     return [*listening(), *logs()]
-
-
-def choose() -> list[str]:
-    """What to watch where nothing was named: the one thing that is there.
-
-    Raises:
-        InputError: there is nothing, or more than that; the sentence says what to call.
-    """
-    there = found()
-    if not there:
-        hint = "name a log, - for a pipe, or an address such as http://127.0.0.1:8080"
-        raise InputError(f"no engine answers here, and no log lies where engines write theirs; {hint}.")
-    if len(there) == 1 and there[0].kind != "unit":
-        return there[0].arguments
-    calls = (f"`phasewise tail {shlex.join(one.arguments)}` ({one.engine})" for one in there)
-    raise InputError(f"say what to watch: {', '.join(calls)}.")
 
 
 def logs() -> list[Found]:

@@ -13,6 +13,7 @@ from textual.widgets import Footer, TabbedContent, TabPane
 from advisor.live.view import judged, view
 from advisor.tui.findings import FindingsPane
 from advisor.tui.overview import OverviewPane
+from advisor.tui.pace import Pace
 from advisor.tui.pane import Pane
 from advisor.tui.requests import RequestsPane
 from advisor.tui.setup import SetupPane
@@ -34,8 +35,7 @@ ATTENDED_S, UNATTENDED_S = 0.5, 1.0
 """How often the screen is drawn anew: while somebody uses it, and while nobody does."""
 
 _LEFT_ALONE_S = 30.0
-_JUDGE_EVERY_S, _JUDGE_SHARE = 2.0, 20.0
-"""The rules are asked again after two seconds at least, and after twenty times as long as they took."""
+_JUDGE_EVERY_S = 2.0
 
 TABS = {
     "overview": ("Overview", OverviewPane),
@@ -75,7 +75,7 @@ class PhasewiseApp(App[None]):
         self._judged: Judged | None = None
         self._judging = self._ended = False
         self._unjudged = True
-        self._judge_at_s = 0.0
+        self._judging_pace = Pace(_JUDGE_EVERY_S)
         self._used_at_s = self._drawn_at_s = time.monotonic()
 
     def compose(self) -> ComposeResult:
@@ -106,17 +106,17 @@ class PhasewiseApp(App[None]):
         for note in self.session.said():
             self.notify(note, markup=False, timeout=10)
         now_s = time.monotonic()
-        self._ask_rules(now_s)
+        self._ask_rules()
         every_s = UNATTENDED_S if now_s - self._used_at_s > _LEFT_ALONE_S else 0.0
         if not self.paused and now_s - self._drawn_at_s >= every_s:
             self.draw()
 
-    def _ask_rules(self, now_s: float) -> None:
+    def _ask_rules(self) -> None:
         """Have what is kept judged, if there is more of it than last time, and it was some time ago."""
         if (ended := self.session.ended) and not self._ended:
             self._ended = self._unjudged = True
         anything = ended or self.session.totals.rows.total() > 0
-        if anything and self._unjudged and not self._judging and now_s >= self._judge_at_s:
+        if anything and self._unjudged and not self._judging and self._judging_pace.is_due:
             self._unjudged, self._judging = False, True
             self._judge()
 
@@ -137,13 +137,13 @@ class PhasewiseApp(App[None]):
 
     @work(thread=True, exclusive=True)
     def _judge(self) -> None:
-        found = judged(self.session)
+        with self._judging_pace:
+            found = judged(self.session)
         if self.is_running:
             self.call_from_thread(self._take_judgement, found)
 
     def _take_judgement(self, found: Judged) -> None:
         self._judged, self._judging = found, False
-        self._judge_at_s = time.monotonic() + max(_JUDGE_EVERY_S, _JUDGE_SHARE * found.took_s)
         if not self.paused:
             self.draw()
 

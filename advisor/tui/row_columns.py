@@ -180,7 +180,7 @@ def columns(facts: Facts, last: int, width: int) -> list[Column]:
     place = Column(PLACE, "#", max(len(f"{last + 1:,}"), 3), lambda row: f"{row[PLACE] + 1:,}")
     has_clock = PLACED_AT in facts.told
     chosen = [
-        place,
+        *([place] if facts.told else []),
         *([at] if has_clock else []),
         *(column for column in _WORDS if column.name in facts.differing),
         *([_SLOT] if "slot" in facts.differing else []),

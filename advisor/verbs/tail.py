@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import Annotated
 
 import typer
 
 from advisor.command import end_session, looked_for, options, span, words
+from advisor.errors import InputError
 from advisor.options import (
     Engine,
     FormatFile,
@@ -46,9 +48,7 @@ def tail(
 ) -> None:
     """Watch a running engine: its log as it grows, or its own addresses; screens, or lines with --plain."""
     if not (sources or programs.named):
-        from advisor.sources.found import choose
-
-        sources = choose()
+        sources, programs = offered()
     asked = options(selection, given, no_redact=no_redact)
     recent = span("--last", last)
     from advisor.analysis import require_facts
@@ -75,3 +75,27 @@ def tail(
         run(session, words(context), piped="-" in (sources or []))
     sys.stdout.flush()
     end_session(session)
+
+
+def offered() -> tuple[list[str], Programs]:
+    """Paths or addresses, or a program's log: what the user chooses of what is found here.
+
+    Raises:
+        InputError: nothing is, or nobody is there to choose.
+    """
+    from advisor.sources.found import found
+
+    there = found()
+    if not there:
+        hint = "name a log, - for a pipe, or an address such as http://127.0.0.1:8080"
+        raise InputError(f"no engine answers here, and no log lies where engines write theirs; {hint}.")
+    calls = [f"phasewise tail {shlex.join(one.arguments)}" for one in there]
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError(f"say what to watch: {', '.join(f'`{call}`' for call in calls)}.")
+    for number, (one, call) in enumerate(zip(there, calls, strict=True), 1):
+        print(f"{number}. {call}  ({one.engine}, {one.sure})")
+    chosen = 0
+    while not 0 < chosen <= len(there):
+        chosen = typer.prompt("Which one", type=int, default=1)
+    one = there[chosen - 1]
+    return ([], Programs(unit=[one.place])) if one.kind == "unit" else ([one.place], Programs())

@@ -48,7 +48,7 @@ def tui(
     tails, problems = finished(paths, engine=engine, formats=formats)
     for problem in problems:
         warn(str(problem))
-    session = Session(tails, asked, history=history or _HISTORY, formats=formats)
+    session = Session(tails, asked, history=history or _HISTORY, in_turn=True, formats=formats)
     session.problems += [str(problem) for problem in problems]
     run(session, words(context), piped="-" in paths)
     end_session(session)

@@ -12,11 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
+import typer
 
 from advisor.errors import InputError
 from advisor.explain import welcome
+from advisor.options import Programs
 from advisor.sources import found
 from advisor.sources.found import Found, listening, logs
+from advisor.verbs.tail import offered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,12 +125,15 @@ def test_where_nothing_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(found, "PORTS", {})
     with pytest.raises(InputError, match="no engine answers here"):
-        found.choose()
-    server = write(home / ".ollama" / "logs" / "server.log", 100)
-    assert found.choose() == [str(server)]
-    write(home / ".lmstudio" / "server-logs" / "1.log", 1)
-    with pytest.raises(InputError, match=r"lmstudio.*ollama"):
-        found.choose()
+        offered()
+    write(home / ".ollama" / "logs" / "server.log", 100)
+    lmstudio = write(home / ".lmstudio" / "server-logs" / "1.log", 1)
+    with pytest.raises(InputError, match=r"say what to watch: .*1\.log`, `phasewise tail .*server\.log`"):
+        offered()
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: 1)
+    assert offered() == ([str(lmstudio)], Programs())
 
 
 def test_a_unit_is_watched_by_its_name() -> None:

@@ -88,6 +88,17 @@ def test_every_request_counts_once() -> None:
     )
 
 
+def test_what_was_watched_counts_from_every_start() -> None:
+    one = {"kind": "between", "total_ms": 10.0, "prefill_ms": 7.0, "decode_ms": 3.0, "output_tokens": 4}
+    busy = {"kind": "between", "decode_ms": 5.0, "output_tokens": 6}
+    after = {**one, "run": 1, "output_tokens": 8}
+    m = summed(one, one, busy, after)
+    assert m.sums.total("output_tokens") == 22
+    assert m.sums.attribution.wall_ms == 30.0
+    assert m.sums.attribution.phase_ms["prefill"] == 21.0
+    assert summed(busy).sums.total("output_tokens") == 6
+
+
 def test_requests_without_a_total_are_not_divided_by() -> None:
     m = summed({**WHOLE, "kind": "benchmark"}, {"requests": 20, "ttft_ms": 5_000.0, "kind": "benchmark"})
     assert (m.sums.timed_requests, m.sums.total("requests")) == (40, 60)

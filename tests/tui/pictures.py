@@ -1,4 +1,7 @@
-"""The pictures of the screens in the README and the manual. Write them anew with ``python -m tests.tui.pictures``."""
+"""The pictures of the screens in the README and the manual.
+
+Write them anew with ``python -m tests.tui.pictures``.
+"""
 
 from __future__ import annotations
 

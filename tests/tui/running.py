@@ -68,8 +68,8 @@ def run(
 
 def session_of(names: Sequence[str], options: Options | None = None) -> Session:
     """A session over finished logs, not started yet."""
-    tails = [TailedLog(Finished(Input(name)), SourceReader(Stream(name))) for name in names]
-    return Session(tails, options or Options(), history=1_000_000)
+    tails = [TailedLog(Finished(Input(name)), SourceReader(Stream(name)), grows=False) for name in names]
+    return Session(tails, options or Options(), history=1_000_000, in_turn=True)
 
 
 def text_of(app: App[None]) -> str:
@@ -82,7 +82,7 @@ async def settled(app: PhasewiseApp, pilot: Pilot[None]) -> None:
     """Wait until all sources have ended, the rules have judged all rows, and the screen shows it."""
     for _ in range(_MOST_STEPS):
         if app.session.ended and not app._judging:
-            app._judge_at_s = 0.0
+            app._judging_pace._next_at_s = 0.0
             app._tick()
             if app._judged and not app._unjudged and not app._judging:
                 break

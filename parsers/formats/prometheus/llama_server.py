@@ -24,6 +24,7 @@ NAMES = Names(
     prefill=("prompt_seconds_total",),
     per_batch=("prompt_tokens_cached_total", "spec_decode_num_drafts_total"),
     busy=("n_busy_slots_per_decode",),
+    batches=("n_decode_total",),
     decode=("tokens_predicted_seconds_total",),
     running=("requests_processing",),
     waiting=("requests_deferred",),

@@ -48,6 +48,10 @@ class Names:
         after_call: time of a gateway's call to its engine: with the first token's taken off, it is decode.
         per_token: time per output token of each finished request.
         running, waiting, kv_usage, hit_rate: the state when it was printed; the last two are shares, 0-1.
+        batches: how many ``busy`` is the average of.
+        live_prompt, live_output: tokens read and generated so far, those of unfinished requests too. A
+            prompt may be credited when it is done, and hold what was reused.
+        live_prefill, live_cached: of the prompts' tokens, those evaluated and those reused.
         aborted, failed: requests that have no times.
         facts: by label of the metric ``config``, the setup's fact that it states.
     """
@@ -81,6 +85,11 @@ class Names:
     waiting: Of = ()
     kv_usage: Of = ()
     hit_rate: Of = ()
+    batches: Of = ()
+    live_prompt: Of = ()
+    live_prefill: Of = ()
+    live_cached: Of = ()
+    live_output: Of = ()
     aborted: Of = ()
     failed: Of = ()
     config: str = ""
@@ -114,6 +123,7 @@ _NUMBERS = frozenset(
         *("requests", "prompt_tokens", "cached_tokens", "prefill_tokens", "output_tokens"),
         *("queue", "prefill", "decode", "total", "first", "gaps", "after_call", "per_token"),
         *("running", "waiting", "kv_usage", "hit_rate", "aborted", "failed", "per_batch", "busy"),
+        *("batches", "live_prompt", "live_prefill", "live_cached", "live_output"),
     )
 )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from parsers.formats.base import Reader
 from parsers.formats.prometheus.rows import aggregate, counted, has_sums, state, times_by_request
-from parsers.formats.prometheus.snapshot import Numbers, Snapshot
+from parsers.formats.prometheus.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from parsers.formats.base import At
     from parsers.formats.process import Process
-    from parsers.formats.prometheus.names import Names, Part
+    from parsers.formats.prometheus.names import Names
     from parsers.records import Aggregate, Interval
 
 MAX_SERIES = 100_000
@@ -35,7 +35,6 @@ class PrometheusReader(Reader):
         super().__init__(process)
         self._names = names
         self._parts = names.parts()
-        self._gauges = names.gauges
         self._now: Snapshot | None = None
         self._last: Snapshot | None = None
         self._run = -1
@@ -45,7 +44,7 @@ class PrometheusReader(Reader):
         part = self._parts.get(m["name"].decode())
         if part is None:
             return
-        sample = _parsed(m["sample"].decode("utf-8", "replace"))
+        sample = parsed(m["sample"].decode("utf-8", "replace"))
         if "quantile" in sample.labels:  # of a summary: neither sum nor state
             return
         series = hash((sample.name, frozenset(sample.labels.items())))
@@ -56,25 +55,7 @@ class PrometheusReader(Reader):
         if len(self._now.seen) <= MAX_SERIES:
             self._now.seen.add(series)
             self._now.time = self._now.time or _time_of(sample) or at.time
-            self._take(self._now, part, series, sample)
-
-    def _take(self, now: Snapshot, part: Part, series: int, sample: Sample) -> None:
-        labels, value = sample.labels, float(sample.value)
-        if part.kind == "config":
-            now.facts |= _facts(self._names, labels)
-        elif not 0 <= value < float("inf"):
-            self.process.counts.impossible_values += value != -1 or part.name not in self._gauges
-        elif part.kind == "created":
-            now.created[series] = value
-        else:
-            by = self._names.select.get(part.name)
-            value_of = next((labels[label] for label in by.split(",") if labels.get(label)), "") if by else ""
-            name = f"{part.name}[{value_of}]" if by else part.name
-            model = next((labels[key] for key in self._names.model if labels.get(key)), None)
-            numbers = now.models.setdefault(model, Numbers(self._gauges))
-            rank = tuple(labels.get(key, "") for key in self._names.ranks)
-            kind = float(labels["le"]) if part.kind == "bucket" and "le" in labels else part.kind
-            numbers.add((name, kind), rank, value)
+            self.process.counts.impossible_values += not self._now.take(self._names, part, series, sample)
 
     def flush(self) -> None:
         """What came so far is a snapshot: nothing follows it for now."""
@@ -132,7 +113,7 @@ class PrometheusReader(Reader):
                 counts.failed_requests += sign * counted(numbers, self._names.failed)
 
 
-def _parsed(line: str) -> Sample:
+def parsed(line: str) -> Sample:
     """The sample of a line.
 
     Raises:
@@ -162,17 +143,3 @@ def _span_ms(start: datetime | None, end: datetime | None) -> float | None:
     if start is None or end is None or end < start:
         return None
     return (end - start).total_seconds() * 1000
-
-
-def _facts(names: Names, labels: dict[str, str]) -> dict[str, object]:
-    """Setup facts that the labels of a config metric state; ``None`` is printed for those not set."""
-    words: dict[str, object] = {"True": True, "False": False, "None": None}
-    stated = {fact: labels[label] for label, fact in names.facts.items() if label in labels}
-    return {fact: words[text] if text in words else _number(text) for fact, text in stated.items()}
-
-
-def _number(text: str) -> float | None:
-    try:
-        return int(text) if text.isdigit() else float(text)
-    except ValueError:
-        return None

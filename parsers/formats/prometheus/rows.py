@@ -20,6 +20,8 @@ _SUMS = (
     *("queue_ms", "prefill_ms", "decode_ms", "total_ms", "ttft_ms"),
 )
 _ROUNDING = 0.001
+_SIX_DIGITS = 5e-6
+"""How far off llama-server's averages may be printed, as a share."""
 _ALONE = 1.01
 """Slots busy on average: up to here, a sum over batches is one over requests within a percent."""
 
@@ -81,6 +83,33 @@ def times_by_request(numbers: Numbers, names: Names) -> bool:
         return True
     busy = _sum_of(numbers, names.busy)
     return busy is not None and busy <= _ALONE
+
+
+def times_by_request_since(first: Numbers | None, now: Numbers, names: Names) -> bool:
+    """The same for what was added since ``first``, whatever ran at once before.
+
+    A printed average of many batches leaves open what the last ones held; then it is false.
+    """
+    if first is None or times_by_request(now, names):
+        return times_by_request(now, names)
+    counts = [(_sum_of(at, names.busy), _sum_of(at, names.batches)) for at in (first, now)]
+    (busy, batches), (busy_now, batches_now) = counts
+    if busy is None or batches is None or busy_now is None or batches_now is None:
+        return False
+    added, slots, slots_now = batches_now - batches, busy * batches, busy_now * batches_now
+    return slots_now - slots + _SIX_DIGITS * (slots + slots_now) <= _ALONE * added
+
+
+def live_tokens(added: Numbers, names: Names, row: Interval) -> None:
+    """Set what was read and generated in a window with a length, as far as the engine counts it at once."""
+    for column in ("prefill", "cached"):
+        tokens = _whole(_sum_of(added, getattr(names, f"live_{column}")))
+        setattr(row, f"{column}_tokens", tokens)
+    prompt, output = (_sum_of(added, of) for of in (names.live_prompt, names.live_output))
+    row.decode_tokens = _whole(output)
+    if row.span_ms:
+        row.prefill_tok_s = None if prompt is None else 1000 * prompt / row.span_ms
+        row.decode_tok_s = None if output is None else 1000 * output / row.span_ms
 
 
 def _complete(row: Aggregate) -> None:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from prometheus_client.samples import Sample
+
     from parsers.formats.base import At
+    from parsers.formats.prometheus.names import Names, Part
 
 Rank: TypeAlias = tuple[str, ...]
 Key: TypeAlias = tuple[str, str | float]
@@ -66,6 +69,19 @@ class Numbers:
         }
         return Numbers(self.gauges, both)
 
+    def added_since(self, earlier: Numbers | None) -> Numbers:
+        """What was added since the same process stated ``earlier``, else since it began.
+
+        What was not stated then had not happened yet: many engines name a number when they first count.
+        """
+        before = earlier.by_rank if earlier is not None else {}
+        added = {
+            key: {rank: value - before.get(key, {}).get(rank, 0.0) for rank, value in ranks.items()}
+            for key, ranks in self.by_rank.items()
+            if not self._is_state(key)
+        }
+        return Numbers(self.gauges, added)
+
     def fell_since(self, earlier: Numbers) -> bool:
         """Whether a sum is smaller than before: it counts from a new start."""
         return any(
@@ -99,6 +115,26 @@ class Snapshot:
     facts: dict[str, object] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
 
+    def take(self, names: Names, part: Part, series: int, sample: Sample) -> bool:
+        """Take one sample of it; false for a number that can't be."""
+        labels, value = sample.labels, float(sample.value)
+        if part.kind == "config":
+            self.facts |= _facts(names, labels)
+        elif not 0 <= value < float("inf"):
+            return value == -1 and part.name in names.gauges
+        elif part.kind == "created":
+            self.created[series] = value
+        else:
+            by = names.select.get(part.name)
+            value_of = next((labels[label] for label in by.split(",") if labels.get(label)), "") if by else ""
+            name = f"{part.name}[{value_of}]" if by else part.name
+            model = next((labels[key] for key in names.model if labels.get(key)), None)
+            numbers = self.models.setdefault(model, Numbers(names.gauges))
+            rank = tuple(labels.get(key, "") for key in names.ranks)
+            kind = float(labels["le"]) if part.kind == "bucket" and "le" in labels else part.kind
+            numbers.add((name, kind), rank, value)
+        return True
+
     def keep_only(self, core: tuple[str, ...]) -> None:
         """Drop the models that have none of these numbers, if others have."""
         engines = {m: n for m, n in self.models.items() if any((name, "") in n.by_rank for name in core)}
@@ -109,3 +145,17 @@ class Snapshot:
         created = any(self.created[s] != earlier.created[s] for s in self.created.keys() & earlier.created)
         both = self.models.keys() & earlier.models
         return created or any(self.models[m].fell_since(earlier.models[m]) for m in both)
+
+
+def _facts(names: Names, labels: dict[str, str]) -> dict[str, object]:
+    """Setup facts that the labels of a config metric state; ``None`` is printed for those not set."""
+    words: dict[str, object] = {"True": True, "False": False, "None": None}
+    stated = {fact: labels[label] for label, fact in names.facts.items() if label in labels}
+    return {fact: words[text] if text in words else _number(text) for fact, text in stated.items()}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        return None
