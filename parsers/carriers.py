@@ -179,7 +179,7 @@ def unwrap(line: bytes, needle: bytes = b"", *, plain: bool = False) -> Carried:
         line = _PASTED_ANSI.sub(b"", _ANSI.sub(b"", line) if b"\x1b" in line else line)
     if line[:1] == b"{" and may_be_json_record(line) and (carried := _json_record(line, needle)):
         return carried
-    labels: list[bytes] = []
+    who: bytes | None = None
     time: datetime | None = None
     for _ in range(_MAX_LAYERS):
         heads = _BY_FIRST_BYTE[line[0]] if line else _NONE
@@ -187,7 +187,7 @@ def unwrap(line: bytes, needle: bytes = b"", *, plain: bool = False) -> Carried:
             break
         label, clock, kind = heads.groups[match.lastindex]
         if label:
-            labels.append(match[label])
+            who = _inside(who, match[label])
         if clock:
             time = _moment(kind, match[clock]) or time
         line = line[match.end() :]
@@ -197,16 +197,21 @@ def unwrap(line: bytes, needle: bytes = b"", *, plain: bool = False) -> Carried:
         and (match := _LOCALAI.match(line))
         and (text := _quoted(match)) is not None
     ):
-        labels.append(match["id"] or match["label"])
+        who = _inside(who, match["id"] or match["label"])
         line, time = text, time or parse_iso(match["time"])
     if not plain and b' msg="' in line and (quoted := quoted_of(line)) is not None:
         line, time = quoted[0], time or parse_iso(quoted[1])
     if line[:1] == b"{" and may_be_message(line) and (message := message_of(line)) is not None:
         lines = [unwrap(text, needle).body for text in message.lines]
-        return Carried(lines[0], b"/".join(labels) or None, message.time or time, tuple(lines[1:]))
+        return Carried(lines[0], who, message.time or time, tuple(lines[1:]))
     if not plain and b"\r" in line:
         line = _segment(line, needle)
-    return Carried(line, b"/".join(labels) or None, time)
+    return Carried(line, who, time)
+
+
+def _inside(outer: bytes | None, label: bytes) -> bytes:
+    """What is called so inside of another."""
+    return label if outer is None else outer + b"/" + label
 
 
 def may_be_json_record(line: bytes) -> bool:
@@ -287,7 +292,7 @@ def parse_iso(text: bytes | None) -> datetime | None:
 def parse_yearless(month: int, day: int, clock: str, year: int) -> datetime | None:
     """A wall clock without year or zone, such as vLLM's ``11-29 19:39:17``, read as UTC in ``year``."""
     try:
-        hour, minute, second = (int(part) for part in clock.split(":"))
-        return datetime(year, month, day, tzinfo=UTC) + timedelta(hours=hour, minutes=minute, seconds=second)
+        hour, minute, second = map(int, clock.split(":"))
+        return datetime(year, month, day, tzinfo=UTC) + timedelta(0, 3600 * hour + 60 * minute + second)
     except ValueError:
         return None

@@ -1,13 +1,17 @@
 """Which of many literals a block of a log may hold, in one pass over the block however many they are.
 
-A Bloom filter with one hash: the block's runs of four bytes that begin at even places are marked in a table.
-A literal begins at an even or at an odd place, and can only be there if all of its own runs that would then
-be at even ones are marked. It never misses one; now and then it says maybe where there is none.
+Both ways hash runs of four bytes and mark them in a table: a Bloom filter with one hash. None ever misses a
+literal.
+
+In a large block its own runs are marked, those that begin at even places. A literal begins at an even or at
+an odd place, and can only be there if all of its runs that would then be at even ones are marked. A small
+block costs less than that table: one run of each literal is marked beforehand, the block's are looked up, and
+what may be there is looked for.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+_LARGE = 1 << 16
+"""From this size on it is the block's runs that are marked."""
 
 _BITS = 18
 _RUN = 4
@@ -33,38 +40,62 @@ class Literals:
         import numpy as np
 
         distinct = list(dict.fromkeys(literals))
+        self._multiplier, self._shift = np.uint32(_MULTIPLIER), np.uint32(32 - _BITS)
         self._short = [literal for literal in distinct if len(literal) < _SHORTEST]
         self._long = [literal for literal in distinct if len(literal) >= _SHORTEST]
-        aligned = [runs for literal in self._long for runs in _runs(literal)]
-        self._hashes = np.concatenate(aligned) if aligned else np.zeros(0, np.uint32)
-        self._starts = np.cumsum([0, *map(len, aligned)][:-1]) if aligned else np.zeros(0, np.int64)
+        aligned = [_runs(literal)[begin::_STEP] for literal in self._long for begin in range(_STEP)]
+        self._hashes = self._hash_of(run for runs in aligned for run in runs)
+        self._starts = np.cumsum([0, *map(len, aligned)])[:-1]
+        self._tiny = [literal for literal in distinct if len(literal) < _RUN]
+        others = [literal for literal in distinct if len(literal) >= _RUN]
+        common = Counter(run for literal in others for run in _runs(literal))
+        rarest = (min(_runs(literal), key=lambda run: (common[run], _letters(run))) for literal in others)
+        self._by_hash: dict[int, list[bytes]] = {}
+        for literal, one in zip(others, self._hash_of(rarest).tolist(), strict=True):
+            self._by_hash.setdefault(one, []).append(literal)
+        self._marked = np.zeros(1 << _BITS, bool)
+        self._marked[list(self._by_hash)] = True
 
-    def maybe_in(self, block: bytes) -> set[bytes]:
-        """Those that the block holds, and maybe a few more."""
+    def maybe_in(self, block: bytes) -> frozenset[bytes]:
+        """Those that the block holds; if it is large, those that it may hold."""
+        return frozenset(self._of_large(block) if len(block) >= _LARGE else self._of_small(block))
+
+    def _of_large(self, block: bytes) -> list[bytes]:
         import numpy as np
 
-        found = set(self._short)
-        if self._long:
-            seen = np.zeros(1 << _BITS, bool)
-            for at in range(0, _RUN, _STEP):
-                seen[_hashes(np.frombuffer(block[at:], "<u4", max(len(block) - at, 0) // _RUN))] = True
-            whole = np.logical_and.reduceat(seen[self._hashes], self._starts)
-            maybe = whole.reshape(-1, _STEP).any(axis=1)
-            found.update(self._long[at] for at in np.flatnonzero(maybe))
+        if not self._long:
+            return self._short
+        seen = np.zeros(1 << _BITS, bool)
+        for at in range(0, _RUN, _STEP):
+            seen[self._hash(np.frombuffer(block[at:], "<u4", (len(block) - at) // _RUN))] = True
+        whole = np.logical_and.reduceat(seen[self._hashes], self._starts)
+        maybe = whole.reshape(-1, _STEP).any(axis=1)
+        return self._short + [self._long[at] for at in np.flatnonzero(maybe)]
+
+    def _of_small(self, block: bytes) -> list[bytes]:
+        import numpy as np
+
+        found = [literal for literal in self._tiny if literal in block]
+        if len(block) >= _RUN:
+            hashes = self._hash(np.ndarray((len(block) - _RUN + 1,), "<u4", block, strides=(1,)))
+            for one in {*hashes[self._marked.take(hashes)].tolist()}:
+                found += [literal for literal in self._by_hash[one] if literal in block]
         return found
 
+    def _hash(self, runs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        hashes: NDArray[np.uint32] = (runs * self._multiplier) >> self._shift
+        return hashes
 
-def _hashes(runs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    import numpy as np
+    def _hash_of(self, runs: Iterable[bytes]) -> NDArray[np.uint32]:
+        import numpy as np
 
-    hashes: NDArray[np.uint32] = (runs * np.uint32(_MULTIPLIER)) >> np.uint32(32 - _BITS)
-    return hashes
+        return self._hash(np.frombuffer(b"".join(runs), "<u4"))
 
 
-@lru_cache(maxsize=4096)
-def _runs(literal: bytes) -> list[NDArray[np.uint32]]:
-    """The hashes of a literal's runs that are marked if it begins at an even place, and if at an odd one."""
-    import numpy as np
+def _runs(literal: bytes) -> list[bytes]:
+    return [literal[at : at + _RUN] for at in range(len(literal) - _RUN + 1)]
 
-    every = [literal[at : at + _RUN] for at in range(len(literal) - _RUN + 1)]
-    return [_hashes(np.frombuffer(b"".join(every[begin::_STEP]), "<u4")) for begin in range(_STEP)]
+
+def _letters(run: bytes) -> int:
+    """How many small letters and spaces it has: lines are full of these."""
+    return _RUN - len(run.translate(None, b"abcdefghijklmnopqrstuvwxyz "))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 # ruff: noqa: RUF009
@@ -180,20 +179,24 @@ def columns(row_type: type[Row], *, inside: bool = False) -> list[str]:
     return [f.name for f in fields(row_type) if inside or not f.metadata["inside"]]
 
 
-@cache
+_SCHEMAS: dict[type[Row], dict[str, pl.DataType]] = {}
+
+
 def schema(row_type: type[Row]) -> dict[str, pl.DataType]:
     """The polars schema of a row type, internal columns included."""
-    import polars as pl
+    if row_type not in _SCHEMAS:
+        import polars as pl
 
-    dtypes: dict[type, pl.DataType] = {
-        str: pl.String(),
-        int: pl.Int64(),
-        float: pl.Float64(),
-        bool: pl.Boolean(),
-        datetime: pl.Datetime("us", "UTC"),
-    }
-    hints = get_type_hints(row_type)
-    return {name: dtypes[_bare(hints[name])] for name in columns(row_type, inside=True)}
+        dtypes: dict[type, pl.DataType] = {
+            str: pl.String(),
+            int: pl.Int64(),
+            float: pl.Float64(),
+            bool: pl.Boolean(),
+            datetime: pl.Datetime("us", "UTC"),
+        }
+        hints = get_type_hints(row_type)
+        _SCHEMAS[row_type] = {name: dtypes[_bare(hints[name])] for name in columns(row_type, inside=True)}
+    return _SCHEMAS[row_type]
 
 
 def columns_page() -> str:

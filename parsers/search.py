@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
 from parsers.carriers import UNUSUAL
 from parsers.containers import Containers
@@ -16,8 +17,17 @@ if TYPE_CHECKING:
 
     from parsers.formats.base import At, Format, Line
 
-_LARGE = 1 << 16
-"""From this size on a block is first asked for all literals at once."""
+_UNUSUAL = frozenset(UNUSUAL)
+
+_MOST_KNOWN = 4096
+"""Sets of literals that lines hold together; a log has some hundred."""
+
+Known: TypeAlias = "tuple[list[tuple[bytes, list[Trial]]], list[Format]]"
+"""Each needle of a line with the lines of formats that have it, in the order of the formats, and the formats
+that are asleep and may wake by it."""
+
+Hit: TypeAlias = "tuple[int, bytes, list[tuple[bytes, list[Trial]]], list[Format]]"
+"""A line that may be an engine's: where it starts in its block, what is kept of it, and what is `Known`."""
 
 
 class UnknownEngineError(ValueError):
@@ -89,13 +99,16 @@ class Search:
         awake: since which offset.
         containers: whose lines the block's are.
         plain: the block holds nothing `UNUSUAL`.
+        held: which literals of all formats, awake or not, the block may hold.
     """
 
     def __init__(self, formats: list[Format], *, awake: bool = False) -> None:
         self.awake: dict[Format, int] = dict.fromkeys(formats, 0) if awake else {}
         self.containers = Containers()
         self.plain = False
+        self.held: frozenset[bytes] = frozenset()
         self._formats = formats
+        self._literals = _literals(tuple(formats))
         self._places = {fmt: Places(everywhere=True) for fmt in self.awake}
         self._gather()
 
@@ -112,8 +125,8 @@ class Search:
                 for needle in _spellings(line.needle):
                     trial = Trial(line, fmt, self.awake[fmt], self._places[fmt])
                     self._trials.setdefault(needle, []).append(trial)
-        self._rank = {needle: rank for rank, needle in enumerate(self._trials)}
-        self._literals = Literals((*self._words, *self._trials, *UNUSUAL))
+        self._rank = {literal: rank for rank, literal in enumerate({**self._trials, **self._words})}
+        self._known: dict[tuple[bytes, ...], Known] = {}
 
     def wake(self, fmt: Format, label: bytes | None, start: int, offset: int) -> bool:
         """The line that starts here identifies a format, in its container.
@@ -134,85 +147,73 @@ class Search:
     def hits(self, block: bytes) -> Iterator[Hit]:
         """The lines of a block that hold a needle, or a word that may wake a format, in their order."""
         self.containers.begin(block)
-        may_hold = (self._literals.maybe_in(block) if len(block) >= _LARGE else block).__contains__
-        self.plain = not any(may_hold(literal) and literal in block for literal in UNUSUAL)
-        found = _Found(block)
-        lacking = self._lacking()
-        for needle in filter(may_hold, dict.fromkeys((*self._trials, *self._words))):
-            found.add(needle, 0, None if needle in self._trials else lacking.get(needle))
-        at, starts = 0, sorted(found.needles)
-        while at < len(starts):
-            start, known = starts[at], self._trials
-            kept, needles = block[start : found.ends[start]], found.needles[start]
-            if len(kept) > MAX_LINE:
-                kept = ends_of(kept)
-                needles = [needle for needle in needles if needle in kept]
-            mine = sorted((needle for needle in needles if needle in known), key=self._rank.__getitem__)
-            words = [needle for needle in needles if needle in self._words]
-            asleep = self._may_wake(words, start) if words else []
-            if mine or asleep:
-                yield Hit(start, kept, [(needle, known[needle]) for needle in mine], asleep)
-            if known is self._trials:
+        self.held = self._literals.maybe_in(block)
+        self.plain = not any(literal in block for literal in self.held & _UNUSUAL)
+        wanted = self.held & self._rank.keys()
+        if not wanted:
+            return
+        literals_of: dict[int, list[bytes]] = {}
+        lacking = self._lacking(wanted - self._trials.keys())
+        for literal in wanted:
+            if literal not in lacking:
+                _find(literal, block, literals_of)
+            for first, last in lacking.get(literal, ()):
+                _find(literal, block, literals_of, first, last)
+        at, ends = 0, sorted(literals_of)
+        while at < len(ends):
+            end, tried = ends[at], self._trials
+            start = block.rfind(b"\n", 0, end) + 1
+            line, literals = block[start:end], literals_of[end]
+            if len(line) > MAX_LINE:
+                line = ends_of(line)
+                literals = [literal for literal in literals if literal in line]
+            found, asleep = self._known.get(tuple(literals)) or self._learn(literals)
+            if asleep:
+                asleep = [fmt for fmt in asleep if self._may_be_new(fmt, start)]
+            if found or asleep:
+                yield start, line, found, asleep
+            if tried is self._trials:
                 at += 1
                 continue
-            for needle in self._trials.keys() - known.keys():
-                found.add(needle, start)
-            at, starts = 0, sorted(one for one in found.needles if one >= start)
+            for literal in self.held & (self._trials.keys() - tried.keys()):
+                _find(literal, block, literals_of, start)
+            at, ends = 0, sorted(one for one in literals_of if one >= end)
 
-    def _lacking(self) -> dict[bytes, list[tuple[int, int]]]:
+    def _learn(self, literals: list[bytes]) -> Known:
+        """What lines that hold these literals are tried as."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        ranked = sorted(self._rank.keys() & literals, key=self._rank.__getitem__)
+        found = [(needle, self._trials[needle]) for needle in ranked if needle in self._trials]
+        may_wake = {fmt for word in literals for fmt in self._words.get(word, ())}
+        asleep = [fmt for fmt in self._formats if fmt in may_wake]
+        known = self._known[tuple(literals)] = found, asleep
+        return known
+
+    def _lacking(self, words: frozenset[bytes]) -> dict[bytes, list[tuple[int, int]]]:
         """Where the containers stand that lack formats known in others, for each word of these formats."""
         if not self._places or all(places.everywhere for places in self._places.values()):
             return {}
         labels = self.containers.labels()
         spans: dict[bytes, list[tuple[int, int]]] = {}
-        for word, formats in self._words.items():
+        for word in words:
+            formats = self._words[word]
             if all(fmt in self._places for fmt in formats):
                 some = set[bytes | None]().union(*(self._places[fmt].lacking(labels) for fmt in formats))
-                spans[word] = list(self.containers.spans(some))
+                spans[word] = list(self.containers.spans(some)) if some else []
         return spans
 
-    def _may_wake(self, words: list[bytes], start: int) -> list[Format]:
-        """The formats that this line may still identify."""
-        formats = dict.fromkeys(fmt for word in words for fmt in self._words[word])
-        return [fmt for fmt in formats if self._may_be_new(fmt, start)]
-
     def _may_be_new(self, fmt: Format, start: int) -> bool:
+        """Whether the line that starts here may still identify this format."""
         places = self._places.get(fmt)
         return places is None or bool(places.lacking({self.containers.label(start)}))
 
 
-class Hit(NamedTuple):
-    """A line that may be an engine's.
-
-    Attributes:
-        start: where it starts in its block.
-        line: what is kept of it.
-        found: each needle that it holds with the lines that have this needle, in the order of the formats.
-        asleep: the formats that it may identify.
-    """
-
-    start: int
-    line: bytes
-    found: list[tuple[bytes, list[Trial]]]
-    asleep: list[Format]
-
-
-class _Found:
-    """The lines of a block that hold literals: where each ends, and which it holds."""
-
-    def __init__(self, block: bytes) -> None:
-        self.ends: dict[int, int] = {}
-        self.needles: dict[int, list[bytes]] = {}
-        self._block = block
-
-    def add(self, literal: bytes, begin: int, spans: list[tuple[int, int]] | None = None) -> None:
-        """Look for a literal from a place on, or in some places only."""
-        for first, last in [(begin, len(self._block))] if spans is None else spans:
-            for start, end in _lines(self._block, literal, first, last):
-                self.ends[start] = end
-                held = self.needles.setdefault(start, [])
-                if literal not in held:
-                    held.append(literal)
+@lru_cache(maxsize=8)
+def _literals(formats: tuple[Format, ...]) -> Literals:
+    """Whatever blocks are asked for: what formats wake by, their needles, and what is `UNUSUAL`."""
+    known = (word for fmt in formats for word in (*fmt.identify, *(line.needle for line in fmt.lines)))
+    return Literals((*_spellings(*known), *UNUSUAL))
 
 
 def _spellings(*literals: bytes) -> set[bytes]:
@@ -229,11 +230,14 @@ def _as_code(sign: re.Match[bytes]) -> bytes:
     return b"\\u%04x" % ord(sign[0])
 
 
-def _lines(block: bytes, literal: bytes, begin: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Where the lines that hold a literal start and end, of those between two places."""
-    at = block.find(literal, begin, stop)
+def _find(
+    literal: bytes, block: bytes, held: dict[int, list[bytes]], first: int = 0, last: int | None = None
+) -> None:
+    """Note a literal for each line that holds it, by where the line ends, of those between two places."""
+    at = block.find(literal, first, last)
     while at >= 0:
-        start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
-        end = end if end >= 0 else len(block)
-        yield start, end
-        at = block.find(literal, end, stop)
+        end = block.find(b"\n", at)
+        if end < 0:
+            end = len(block)
+        held.setdefault(end, []).append(literal)
+        at = block.find(literal, end, last)

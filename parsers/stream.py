@@ -194,13 +194,13 @@ class Stream:
         """Whether a line identifies formats that are asleep; one in a text that is being printed doesn't."""
         woken = False
         for fmt in asleep:
-            text = identifying(fmt, raw.rstrip(b"\r"), clean and self._search.plain)
+            text = identifying(fmt, raw.rstrip(b"\r"), clean and self._search.plain, self._search.held)
             if text is not None and not self._is_quoted(text, fmt.engine, place):
                 woken |= self._search.wake(fmt, text.label, place[2], place[1])
         return woken
 
     def _is_quoted(self, text: Carried, engine: str, place: Place) -> bool:
-        return bool(self._quotes) and self._quotes.hold(text.label, self._at(text, place), engine)
+        return bool(self._quotes) and self._quotes.hold(text.label, self._at(text.body, text, place), engine)
 
     def _line(self, raw: bytes, found: list[tuple[bytes, list[Trial]]], clean: bool, place: Place) -> None:
         """Hand a line to the first reader one of whose patterns it matches: bare, unwrapped or unindented."""
@@ -208,10 +208,10 @@ class Stream:
         if not clean:
             raw = raw.rstrip(b"\r")
             clean = b"\x1b" not in raw and b"\r" not in raw
-        bare = Carried(raw) if clean and not (raw[:1] == b"{" and may_be_json_record(raw)) else None
+        bare = clean and not (raw[:1] == b"{" and may_be_json_record(raw))
         texts: list[Carried] | None = None
         for needle, trials in found:
-            if bare and self._try(trials, bare, place):
+            if bare and self._try(trials, raw, None, place):
                 return
             if texts is None or has_parts(raw):
                 texts = texts_of(raw, needle, plain)
@@ -219,26 +219,32 @@ class Stream:
                 if text.more:
                     self._message(text, found, place)
                     return
-                if not (bare and text.body is raw) and self._try(trials, text, place):
+                if not (bare and text.body is raw) and self._try(trials, text.body, text, place):
                     return
 
     def _message(self, text: Carried, found: list[tuple[bytes, list[Trial]]], place: Place) -> None:
         """Hand each line of a message that holds several to its reader."""
         for line in (text.body, *text.more):
-            bodies = [text._replace(body=body) for body in unindented(line)]
-            any(self._try(trials, body, place) for _, trials in found for body in bodies)
+            any(self._try(trials, body, text, place) for _, trials in found for body in unindented(line))
 
-    def _at(self, text: Carried, place: Place) -> At:
+    def _at(self, body: bytes, text: Carried | None, place: Place) -> At:
         number, offset, start = place
+        if text is None:
+            return At(number, offset, None, body, number)
         own_number = None if text.label is None else self._search.containers.number(start)
-        return At(number, offset, text.time, text.body, own_number or number)
+        return At(number, offset, text.time, body, own_number or number)
 
-    def _try(self, trials: list[Trial], text: Carried, place: Place) -> bool:
-        """True if one matched; a number in it that is none, or can't be, costs the line and no more."""
-        body, offset, at = text.body, place[1], None
+    def _try(self, trials: list[Trial], body: bytes, text: Carried | None, place: Place) -> bool:
+        """True if one matched; a number in it that is none, or can't be, costs the line and no more.
+
+        The body stands bare in the log, or is of a text that was unwrapped.
+        """
+        at, label, offset = None, text.label if text else None, place[1]
         for trial in trials:
-            if offset >= trial.since and trial.word in body and (match := trial.match(body)) is not None:
-                label, at = text.label, at or self._at(text, place)
+            if trial.word and trial.word not in body:
+                continue
+            if offset >= trial.since and (match := trial.match(body)) is not None:
+                at = at or self._at(body, text, place)
                 if self._quotes and self._quotes.hold(label, at, trial.engine):
                     continue
                 take = trial.takers.get(label)

@@ -11,14 +11,14 @@ from textual.events import Event, InputEvent
 from textual.widgets import Footer, TabbedContent, TabPane
 
 from advisor.live.view import judged, view
-from advisor.tui.findings import FindingsPane
-from advisor.tui.overview import OverviewPane
+from advisor.tui.findings.pane import FindingsPane
+from advisor.tui.overview.pane import OverviewPane
 from advisor.tui.pace import Pace
 from advisor.tui.pane import Pane
-from advisor.tui.requests import RequestsPane
-from advisor.tui.setup import SetupPane
+from advisor.tui.requests.pane import RequestsPane
+from advisor.tui.setup.pane import SetupPane
 from advisor.tui.status_line import StatusLine
-from advisor.tui.what_if import WhatIfPane
+from advisor.tui.what_if.pane import WhatIfPane
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from advisor.live.session import Session
     from advisor.live.view import Judged, View
-    from advisor.tui.request_screen import RequestScreen
-    from advisor.tui.top_findings import TopFindings
+    from advisor.tui.overview.top_findings import TopFindings
+    from advisor.tui.request.screen import RequestScreen
 
 ATTENDED_S, UNATTENDED_S = 0.5, 1.0
 """How often the screen is drawn anew: while somebody uses it, and while nobody does."""

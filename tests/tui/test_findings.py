@@ -14,11 +14,11 @@ from rich.cells import cell_len
 from textual.widgets import Button, Input, Static
 
 from advisor.errors import InputError
-from advisor.tui.finding_list import FindingList, named
-from advisor.tui.finding_view import UNTOLD, FindingView
-from advisor.tui.findings import FindingsPane
-from advisor.tui.process_starts import MOST, rows
+from advisor.tui.findings.finding import UNTOLD, FindingView
+from advisor.tui.findings.listing import FindingList, named
+from advisor.tui.findings.pane import FindingsPane
 from advisor.tui.report_dialog import ReportDialog, place, proposed
+from advisor.tui.setup.process_starts import MOST, rows
 from tests.diagnosis.cases import CASES
 from tests.rules.helpers import measures
 from tests.tui.running import LARGE, SAMPLES, SMALL, drawn, run, text_of

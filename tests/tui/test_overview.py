@@ -21,12 +21,12 @@ from advisor.live.history import PLACED_AT
 from advisor.live.view import View, judged, view
 from advisor.tui import pace
 from advisor.tui.app import PhasewiseApp
-from advisor.tui.chart import Chart, unbroken
-from advisor.tui.gauges import gauges
-from advisor.tui.overview import OverviewPane
-from advisor.tui.ticks import number_ticks, time_ticks, value_ticks
-from advisor.tui.top_findings import TopFindings
-from advisor.tui.trend import EACH, HIGH, LINE, MOST_POINTS, STRETCHES, trends
+from advisor.tui.overview.chart import Chart, unbroken
+from advisor.tui.overview.gauges import gauges
+from advisor.tui.overview.pane import OverviewPane
+from advisor.tui.overview.ticks import number_ticks, time_ticks, value_ticks
+from advisor.tui.overview.top_findings import TopFindings
+from advisor.tui.overview.trend import EACH, HIGH, LINE, MOST_POINTS, STRETCHES, trends
 from tests.advisor.helpers import at_rates, prefixed
 from tests.tui.running import LARGE, SAMPLES, SMALL, run, session_of, text_of
 

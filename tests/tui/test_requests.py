@@ -17,15 +17,15 @@ from advisor.live.tails import TailedLog
 from advisor.live.view import Judged, judged, view
 from advisor.report.rows import DERIVED
 from advisor.tui.app import PhasewiseApp
-from advisor.tui.neighbours import NO_CLOCK, NOT_YET, neighbours
-from advisor.tui.request_events import happened
-from advisor.tui.request_findings import counted
-from advisor.tui.request_screen import RequestScreen
-from advisor.tui.request_words import place, rates, waited
-from advisor.tui.requests import RequestsPane
-from advisor.tui.requests_table import RequestsTable
-from advisor.tui.row_filter import FilterError, is_begun, parse
-from advisor.tui.row_order import PLACE, RowOrder
+from advisor.tui.request.events import happened
+from advisor.tui.request.findings import counted
+from advisor.tui.request.neighbours import NO_CLOCK, NOT_YET, neighbours
+from advisor.tui.request.screen import RequestScreen
+from advisor.tui.request.words import place, rates, waited
+from advisor.tui.requests.filter import FilterError, is_begun, parse
+from advisor.tui.requests.order import PLACE, RowOrder
+from advisor.tui.requests.pane import RequestsPane
+from advisor.tui.requests.table import RequestsTable
 from parsers import Stream
 from parsers.records import Event, Interval, Request, schema
 from parsers.setup import Setup

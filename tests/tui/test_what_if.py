@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.tui.checklist import Checklist
-from advisor.tui.what_if import WhatIfPane
+from advisor.tui.what_if.checklist import Checklist
+from advisor.tui.what_if.pane import WhatIfPane
 from tests.tui.running import LARGE, SMALL, run, text_of
 from tests.tui.test_findings import RAG, pane_of, written
 

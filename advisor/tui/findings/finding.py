@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from advisor.report.blocks import hanging, title
 from advisor.report.page import saved, unanswered, where
-from advisor.tui.fix_box import FixBox
+from advisor.tui.findings.fix_box import FixBox
 from rules.words import measure, plural
 
 if TYPE_CHECKING:

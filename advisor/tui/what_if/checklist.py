@@ -11,7 +11,7 @@ from textual.widgets.option_list import Option
 
 from advisor.model import SavingModel
 from advisor.report.page import saved
-from advisor.tui.finding_list import phase_named
+from advisor.tui.findings.listing import phase_named
 
 if TYPE_CHECKING:
     from textual.binding import BindingType

@@ -8,8 +8,8 @@ from textual.containers import Container
 from textual.widgets import OptionList, Static
 
 from advisor.report.page import nothing_to_change, together
-from advisor.tui.finding_list import FindingList, named
-from advisor.tui.finding_view import UNTOLD, FindingView
+from advisor.tui.findings.finding import UNTOLD, FindingView
+from advisor.tui.findings.listing import FindingList, named
 from advisor.tui.pane import Pane
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from advisor.live.view import View
     from advisor.model import Analysis, FixModel
-    from advisor.tui.fix_box import FixBox
+    from advisor.tui.findings.fix_box import FixBox
 
 WAITING = "The rules are asked as soon as there is something to ask about."
 

@@ -17,13 +17,13 @@ from textual.widgets import Footer, Static
 from textual.worker import get_current_worker
 
 from advisor.live.raw import Raw, raw_lines
-from advisor.tui import request_words as words
-from advisor.tui.neighbours import Neighbours, line_of, neighbours
-from advisor.tui.raw_lines import drawn
-from advisor.tui.request_events import event_words, happened
-from advisor.tui.request_findings import Counted, RequestFindings, counted
-from advisor.tui.row_order import PLACE
-from advisor.tui.timeline import Timeline
+from advisor.tui.request import words
+from advisor.tui.request.events import event_words, happened
+from advisor.tui.request.findings import Counted, RequestFindings, counted
+from advisor.tui.request.neighbours import Neighbours, line_of, neighbours
+from advisor.tui.request.raw_lines import drawn
+from advisor.tui.request.timeline import Timeline
+from advisor.tui.requests.order import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from advisor.live.session import Session
     from advisor.live.view import Judged, View
-    from advisor.tui.requests_table import RequestsTable
+    from advisor.tui.requests.table import RequestsTable
 
 _LOOK_AGAIN_S = 1.0
 _SECTIONS = {

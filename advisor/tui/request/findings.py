@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from advisor.tui.neighbours import is_same
+from advisor.tui.request.neighbours import is_same
 from rules.savings import saved_ms
 from rules.words import duration
 

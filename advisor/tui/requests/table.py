@@ -12,9 +12,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from advisor.live.history import PLACED_AT
-from advisor.tui.row_columns import SHOWN, Column, Facts, bar_width, columns
-from advisor.tui.row_line import heading, line
-from advisor.tui.row_order import PLACE, RowOrder
+from advisor.tui.requests.columns import SHOWN, Column, Facts, bar_width, columns
+from advisor.tui.requests.line import heading, line
+from advisor.tui.requests.order import PLACE, RowOrder
 
 if TYPE_CHECKING:
     import polars as pl

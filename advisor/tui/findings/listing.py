@@ -9,7 +9,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from advisor.report.page import bar_of, saved
-from advisor.tui.finding_view import UNTOLD
+from advisor.tui.findings.finding import UNTOLD
 from advisor.tui.phases import COLOURS
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from rich.style import Style
 
 from advisor.report.page import bar_of
 from advisor.tui.phases import COLOURS, phase_ms
-from advisor.tui.row_columns import fitted
+from advisor.tui.requests.columns import fitted
 from rules.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from advisor.tui.row_columns import Column, Row
+    from advisor.tui.requests.columns import Column, Row
 
 _STYLES = {phase: Style(color=colour) for phase, colour in COLOURS.items()}
 _CURSOR = "›"

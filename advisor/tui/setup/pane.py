@@ -15,7 +15,7 @@ from advisor.report.blocks import hanging, title
 from advisor.report.page import named_setup, starts
 from advisor.report.tables import facts, sources
 from advisor.tui.pane import Pane
-from advisor.tui.process_starts import rows as start_rows
+from advisor.tui.setup.process_starts import rows as start_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

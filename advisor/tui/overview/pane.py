@@ -11,14 +11,14 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import OptionList, Static
 
 from advisor.live.view import RECENT
-from advisor.tui.chart import Chart
-from advisor.tui.gauges import LAST_MINUTES, all_of, gauges
+from advisor.tui.overview.chart import Chart
+from advisor.tui.overview.gauges import LAST_MINUTES, all_of, gauges
+from advisor.tui.overview.top_findings import TopFindings
+from advisor.tui.overview.trend import trends
 from advisor.tui.pace import Pace
 from advisor.tui.pairs import Pairs
 from advisor.tui.pane import Pane
 from advisor.tui.phase_bar import PhaseBar
-from advisor.tui.top_findings import TopFindings
-from advisor.tui.trend import trends
 from rules.attribution import verdict
 from rules.words import percent, plural
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from advisor.live.history import PLACED_AT
 from advisor.report.listing import cell
-from advisor.tui.row_order import PLACE
+from advisor.tui.requests.order import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

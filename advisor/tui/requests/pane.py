@@ -9,10 +9,10 @@ from textual.binding import Binding
 from textual.widgets import Input, Static
 
 from advisor.tui.pane import Pane
-from advisor.tui.request_screen import RequestScreen
-from advisor.tui.requests_table import RequestsTable
-from advisor.tui.row_filter import EXAMPLE, FilterError, is_begun, parse
-from advisor.tui.row_order import PLACE
+from advisor.tui.request.screen import RequestScreen
+from advisor.tui.requests.filter import EXAMPLE, FilterError, is_begun, parse
+from advisor.tui.requests.order import PLACE
+from advisor.tui.requests.table import RequestsTable
 from rules.words import plural
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from textual.containers import Container, VerticalScroll
 from textual.widgets import Static
 
-from advisor.tui.before_after import BeforeAfter
-from advisor.tui.checklist import Checklist
 from advisor.tui.pane import Pane
+from advisor.tui.what_if.before_after import BeforeAfter
+from advisor.tui.what_if.checklist import Checklist
 from rules.what_if import WhatIf
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from textual.containers import Vertical
 from textual.widgets import Static
 from textual_plotext import PlotextPlot
 
-from advisor.tui.ticks import number_ticks, time_ticks, value_ticks
-from advisor.tui.trend import LINE
+from advisor.tui.overview.ticks import number_ticks, time_ticks, value_ticks
+from advisor.tui.overview.trend import LINE
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult, RenderResult
 
-    from advisor.tui.trend import Trend
+    from advisor.tui.overview.trend import Trend
 
 _ROWS_A_TICK, _COLUMNS_A_TICK = 3, 11
 _JOINED = "braille"

@@ -1,0 +1,1 @@
+"""The findings, each with its evidence and its fixes."""

@@ -1,0 +1,1 @@
+"""The setup, and where each fact comes from."""

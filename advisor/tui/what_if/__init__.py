@@ -1,0 +1,1 @@
+"""What chosen fixes would have changed."""
