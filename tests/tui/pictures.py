@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 IMAGES = ROOT / "docs" / "images"
 SIZE = (120, 36)
 PICTURES = {
-    "tui-overview": ("llama-server-four-slots.log", ()),
+    "tui-overview": ("ollama-reload.log", ()),
     "tui-request": ("llama-server-four-slots.log", ("2", "end", "up", "up", "up", "enter")),
     "tui-what-if": ("llama-server-rag.log", ("4", "space")),
 }
