@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -39,7 +40,7 @@ HISTORY = 20_000
 WAIT_S = 0.2
 """How long a source may be silent until rows that waited for more lines are given."""
 
-_MOST_WAITING, _JOIN_S = 200_000, 2.0
+_MOST_WAITING, _JOIN_S, _GIVE_WAY_S = 200_000, 2.0, 0.15
 
 Take = "Callable[[str, pl.DataFrame], None]"
 
@@ -78,6 +79,7 @@ class _Pump:
         try:
             while not self._session.stopped.is_set() and (rows := self.tail.read(WAIT_S)) is not None:
                 self._session.take(self, rows, self.tail.notes())
+                self._session.wait_turn()
         except (InputError, SlowPatternError) as error:
             self._session.problems.append(str(error))
             self._session.take(self, [], [str(error)])
@@ -131,6 +133,7 @@ class Session:
         self._since = datetime.now(UTC) - last if last is not None else options.filters.since
         self._history = History(history, DERIVED)
         self._changed = Condition()
+        self._turn_at_s = 0.0
         self._waiting = 0
         self._batches = Batches(self._settle_frame)
         self._live: list[bool] = []
@@ -166,7 +169,16 @@ class Session:
         """What is read."""
         return [pump.tail for pump in self._pumps]
 
+    def give_way(self) -> None:
+        """Read nothing for a moment: somebody waits for the screen."""
+        self._turn_at_s = time.monotonic() + _GIVE_WAY_S
+
     # --- from the sources' threads
+
+    def wait_turn(self) -> None:
+        """Let the screen go first."""
+        if (left_s := self._turn_at_s - time.monotonic()) > 0:
+            self.stopped.wait(left_s)
 
     def take(self, pump: _Pump, rows: list[Row], notes: list[str]) -> None:
         """Take a source's next rows; waits while too many have not settled."""

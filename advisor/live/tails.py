@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _IS_LIVE_BELOW, _IS_LIVE_AFTER_S = 256 << 10, 5.0
 """Whoever reads so little at a time after so long has caught up with the writer."""
 
+_SLICE = 128 << 10
+"""Bytes that are read at once, in some hundredths of a second: others may want the processor."""
+
 
 class Tail(Protocol):
     """Something that gives rows as they come.
@@ -70,6 +73,7 @@ class TailedLog:
         self.is_live = False
         self.kept = Kept()
         self._bytes_of, self._reader = bytes_of, reader
+        self._rest = b""
         self._lock = Lock()
         self._began_s = time.monotonic()
         self.grows, self._ended = grows, False
@@ -95,7 +99,9 @@ class TailedLog:
         """
         if self._ended:
             return None
-        data = self._bytes_of.read(wait_s)
+        data = self._rest or self._bytes_of.read(wait_s)
+        if data is not None:
+            data, self._rest = data[:_SLICE], data[_SLICE:]
         with self._lock:
             rows = self._rows(data)
             stream = self._stream
@@ -109,7 +115,7 @@ class TailedLog:
         if not data:
             self.is_live = self.grows
             return self._reader.flush()
-        settled = self.grows and time.monotonic() - self._began_s > _IS_LIVE_AFTER_S
+        settled = self.grows and not self._rest and time.monotonic() - self._began_s > _IS_LIVE_AFTER_S
         self.is_live = self.is_live or (settled and len(data) < _IS_LIVE_BELOW)
         self.bytes += len(data)
         self.kept.add(data)

@@ -68,6 +68,7 @@ class PhasewiseApp(App[None]):
 
     def __init__(self, session: Session, command: Sequence[str] = ()) -> None:
         super().__init__()
+        self.animation_level = "none"  # a key is answered at once, also while lines pour in
         self.session = session
         self.command = list(command)
         self.paused = False
@@ -153,13 +154,19 @@ class PhasewiseApp(App[None]):
         """Remember when somebody last pressed a key or moved the mouse."""
         if isinstance(event, InputEvent):
             self._used_at_s = time.monotonic()
+            self.session.give_way()
         await super().on_event(event)
 
     def on_tabbed_content_tab_activated(self) -> None:
-        """Another tab is seen."""
-        if self.view is not None:
+        """Another tab is seen: at once as it was, then as it is."""
+        self.pane.focus_main()
+        self.call_after_refresh(self._show_pane)
+
+    def _show_pane(self) -> None:
+        if not self.paused:
+            self.draw()
+        elif self.view is not None:
             self.pane.show(self.view)
-            self.pane.focus_main()
 
     def on_top_findings_chosen(self, message: TopFindings.Chosen) -> None:
         """A finding of the overview is asked for."""

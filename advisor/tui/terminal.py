@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from advisor.live.session import Session
 
+_SWITCH_S = 0.0005
+"""The drawing thread sleeps and wakes often, and each time waits so long for one that reads or judges."""
+
 _KEYBOARD = "CONIN$" if sys.platform == "win32" else "/dev/tty"
 
 
@@ -36,6 +39,7 @@ def run(session: Session, command: Sequence[str], *, piped: bool) -> None:
 
     if piped and "TEXTUAL_DRIVER" not in os.environ:
         _take_keys_from_terminal()
+    sys.setswitchinterval(_SWITCH_S)
     PhasewiseApp(session, command).run()
 
 

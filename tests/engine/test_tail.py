@@ -22,10 +22,10 @@ SECOND, PRINTED_TO_MS = 1.0, 0.005 + 1e-9
 
 
 def test_every_request_is_told_within_a_second_as_the_server_told_its_client(
-    model: Path, tmp_path: Path
+    model_path: Path, tmp_path: Path
 ) -> None:
     with (
-        running_server(model, tmp_path, ServerOptions(n_parallel=2, metrics=True)) as server,
+        running_server(model_path, tmp_path, ServerOptions(n_parallel=2, metrics=True)) as server,
         tailing(server.log_path, "--format", "json") as by_log,
         tailing(server.address, "--format", "json") as by_address,
     ):
