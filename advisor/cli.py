@@ -14,7 +14,7 @@ from advisor import __version__
 from advisor.command import BAD_USAGE, OK, discard_output, fail
 from advisor.errors import InputError
 from advisor.sources.files import STDIN
-from advisor.sources.piped import log_is_piped
+from advisor.sources.pipe import log_is_piped
 from advisor.usage import NO_OUTPUT, WRITES, refuse_misplaced
 from advisor.verbs.analyze import analyze
 from advisor.verbs.anonymize import anonymize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from parsers.records import Row
 
 _SHAPES = 30
+_LONGEST = timedelta(days=36_500)
 OK, LIMIT_BROKEN, BAD_USAGE, NOTHING_RECOGNISED = 0, 1, 2, 3
 
 
@@ -50,6 +52,15 @@ def writes_unicode() -> bool:
 def discard_output() -> None:
     """Send what is still buffered nowhere: standard output is closed or full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Words as they are typed into this system's shell."""
+    if sys.platform == "win32":
+        from subprocess import list2cmdline
+
+        return list2cmdline(words)
+    return shlex.join(words)
 
 
 def words(context: typer.Context) -> list[str]:
@@ -138,7 +149,9 @@ def end(reading: Reading, asked: Options, rows: Timed | None = None) -> None:
 
 
 def end_session(session: Session) -> None:
-    """Status 2 where a source could not be read, 3 where none of them is an engine's."""
+    """Say what no time could place; status 2 where a source could not be read, 3 where none is known."""
+    if lost := session.clockless:
+        warn(f"{plural(lost, 'row')} without a wall clock left out by --since, --until and --last.")
     if session.problems:
         raise typer.Exit(BAD_USAGE)
     if session.ended and not any(status.engine for status in session.statuses()):
@@ -155,9 +168,12 @@ def span(option: str, text: str | None) -> timedelta | None:
     from advisor.check.units import duration
 
     try:
-        return None if text is None else timedelta(milliseconds=duration(text)[0])
-    except ValueError:
-        raise InputError(f"{option} {text}: give a time such as 30s, 10m or 2h.") from None
+        found = None if text is None else timedelta(milliseconds=duration(text)[0])
+    except (ValueError, OverflowError):
+        found = timedelta.max
+    if found is not None and found > _LONGEST:
+        raise InputError(f"{option} {text}: give a time such as 30s, 10m or 2h.")
+    return found
 
 
 def tell_unparsed(reading: Reading) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from advisor.errors import InputError, UnrecognisedError
 from advisor.model import Source
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from parsers.documents.reader import DocumentReader
     from parsers.formats import Format
     from parsers.records import Row
+    from parsers.setup import Setup
 
 
 @dataclass(slots=True)
@@ -121,7 +122,7 @@ def _read_one(
         return problem or _nothing(name, stream)
     reading.setups.extend(stream.setup_of_run)
     reading.counts.add(stream.counts)
-    reading.sources.append(_summary(name, stream))
+    reading.sources.append(summary(name, stream))
     return problem
 
 
@@ -151,7 +152,32 @@ def _tried(engine: str | None, formats: Sequence[Format]) -> str:
     return f"tried {', '.join(engines_of(formats))}; name it with --engine if it is one of these"
 
 
-def _summary(name: str, stream: Stream | DocumentReader) -> Source:
+class Told(Protocol):
+    """Whatever has read a source."""
+
+    @property
+    def engine(self) -> str | None:
+        """Whose log it is."""
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Each process start's."""
+
+    @property
+    def counts(self) -> Counts:
+        """Rows and losses."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read."""
+
+    @property
+    def lines(self) -> int:
+        """Lines read."""
+
+
+def summary(name: str, stream: Told) -> Source:
+    """How much a source held, and of which engine it is."""
     counts = stream.counts
     own = [s for s in reversed(stream.setups) if s.engine in (None, stream.engine)]
     return Source(

@@ -24,7 +24,6 @@ _DOING = {
     "load": "loading the model",
 }
 
-
 def only_benchmarks(m: Measures) -> bool:
     """Whether the rows are a benchmark's, which has nobody waiting."""
     return m.requests.height > 0 and (m.requests["kind"] == "benchmark").all()
@@ -148,6 +147,8 @@ def _without_requests(m: Measures, decided: Verdict) -> str:
         failed = [detail for detail in errors if "could not be loaded" in detail]
         if failed:
             return f"Nothing was served: {failed[-1]}."
+        if m.engine is None:
+            return "No engine is recognised in what was read: there is nothing to split."
         return "The engine is recognised, but this log holds no timings."
     if not (m.intervals["kind"] == "window").any():
         return _batches(m, decided)

@@ -156,6 +156,16 @@ class Setups(Sequence[Setup]):
             self._setups.append(more._setups[run])
             self.seal(len(self) - 1)
 
+    def copy(self) -> Setups:
+        """The same setups, which learn no more."""
+        copied = Setups()
+        copied._setups = [s.model_copy(deep=True) if isinstance(s, Setup) else s for s in self._setups]
+        return copied
+
+    def add(self, other: Setups, run: int) -> None:
+        """One of another's, as it is there."""
+        self._setups.append(other._setups[run])
+
     def _once(self, value: Any) -> Any:
         return self._shared.setdefault(value, value)
 

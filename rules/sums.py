@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.attribution import attribute
-from rules.snapshots import between, servers
+from rules.attribution import NOTHING, attribute, merged
+from rules.snapshots import SUMS, between, servers
 
 if TYPE_CHECKING:
     from rules.attribution import Attribution
@@ -31,6 +31,33 @@ def _of_servers(rows: pl.DataFrame) -> pl.DataFrame:
         rest = rows.join(told.select(_GROUP), on=_GROUP, how="anti", nulls_equal=True)
         rows = pl.concat([rest, pl.DataFrame([between(chain[0][0], chain[-1][1])], schema=rows.schema)])
     return rows
+
+
+class Split:
+    """Where the time of sums went, of rows as they come.
+
+    Nothing is said while some of the work has no total, nor a number of requests that tells how much this is:
+    the rest would pass for the whole. A later row of the same start and model may still bring it; benchmarks
+    stand each for itself.
+    """
+
+    def __init__(self) -> None:
+        self._told = NOTHING
+        self._lacks: dict[tuple[str | None, ...], bool] = {}
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take the next rows, each of which counts once."""
+        self._told = merged(self._told, attribute(rows.with_columns(load_ms=pl.lit(None, pl.Float64))))
+        lacks = pl.col("total_ms").is_null() & pl.col("requests").is_null()
+        works = pl.any_horizontal(pl.col(SUMS) > 0)
+        counted = rows.filter((pl.col("kind") != "benchmark") & works)
+        last = counted.group_by(_GROUP, maintain_order=True).agg(lacks.last())
+        self._lacks |= {row[:-1]: row[-1] for row in last.iter_rows()}
+
+    @property
+    def attribution(self) -> Attribution:
+        """Phase times and shares of all of it."""
+        return NOTHING if any(self._lacks.values()) else self._told
 
 
 class Sums:
@@ -65,7 +92,9 @@ class Sums:
     @cached_property
     def attribution(self) -> Attribution:
         """Phase times and shares of all these requests."""
-        return attribute(self.rows.with_columns(load_ms=pl.lit(None, pl.Float64)))
+        split = Split()
+        split.add(self.rows)
+        return split.attribution
 
     @property
     def timed_requests(self) -> int | None:

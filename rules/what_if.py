@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +18,13 @@ import polars as pl
 
 from rules.attribution import PHASES
 from rules.catalogue import all_rules
+from rules.deployments import names
 from rules.ranking import combined
 from rules.rule import Finding, Saving
 from rules.savings import together
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,13 +47,15 @@ class Choice:
     Attributes:
         id: the same when the log is judged again.
         findings: those whose first fix it is, best first.
-        saving: what it alone saves; ``None`` where it has no price.
+        saving: what it alone saves, as a share of the time of all; ``None`` where it has no price.
+        about: an engine or model, where findings are about several.
         instead_of: the finding whose fix turns the same knob to another value, so that this one has no price.
     """
 
     id: str
     findings: tuple[Finding, ...]
     saving: Saving | None
+    about: str = ""
     instead_of: Finding | None = None
 
     @property
@@ -87,7 +91,10 @@ class WhatIf:
     def __init__(self, whole: Measures, parts: Parts) -> None:
         self._whole = whole
         self._parts = [(m, list(findings)) for m, findings in parts]
-        self._choices = _numbered([_choices(m, findings) for m, findings in parts])
+        about = _named(m for m, _ in parts)
+        self._choices = _numbered(
+            [_choices(*part, name, whole.wall_ms) for part, name in zip(parts, about, strict=True)]
+        )
 
     @cached_property
     def priced(self) -> list[Choice]:
@@ -177,17 +184,42 @@ def at(times: Array, share: float) -> float | None:
     return float(np.quantile(known, share)) if known.size else None
 
 
-def _choices(m: Measures, findings: Sequence[Finding]) -> list[Choice]:
-    """One for each first fix, and for each finding without a price."""
+def _choices(m: Measures, findings: Sequence[Finding], about: str, wall_ms: float) -> list[Choice]:
+    """One for each first fix, and for each finding without a price; shares are of ``wall_ms``, if any."""
     groups: dict[object, list[Finding]] = {}
     for finding in findings:
         fix = finding.fixes[0] if finding.fixes and _is_priced(finding) else None
         groups.setdefault((fix.title, fix.apply) if fix else id(finding), []).append(finding)
     name = "/".join(filter(None, (m.engine, m.setup.model)))
     return [
-        Choice(f"{name}/{found[0].rule}", tuple(found), combined(found, m), _rival(m, found[0], findings))
+        Choice(
+            f"{name}/{found[0].rule}",
+            tuple(found),
+            _of_all(combined(found, m), wall_ms),
+            about,
+            _rival(m, found[0], findings),
+        )
         for found in groups.values()
     ]
+
+
+def _named(parts: Iterable[Measures]) -> list[str]:
+    """What each part is about, where there are several: its engine, its model, or both.
+
+    The first part of an engine is about all of its models.
+    """
+    engines = [list(group) for _, group in groupby(parts, key=lambda m: m.engine)]
+    several = len(engines) > 1
+    return [
+        ", ".join(filter(None, (several and m.engine, model)))
+        for group in engines
+        for m, model in zip(group, ["", *names(group[1:])], strict=True)
+    ]
+
+
+def _of_all(saving: Saving | None, wall_ms: float) -> Saving | None:
+    """A part's saving as a share of the time of all."""
+    return replace(saving, share=round(saving.ms / wall_ms, 4)) if saving and wall_ms > 0 else saving
 
 
 def _is_priced(finding: Finding) -> bool:
@@ -222,8 +254,8 @@ def _numbered(parts: list[list[Choice]]) -> list[list[Choice]]:
 
 def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
     """What tells requests apart; several of one line by their order."""
-    names = ("source", "run", "engine", "line")
-    return rows.select(*names, nth=pl.int_range(pl.len()).over(names))
+    key = ("source", "run", "engine", "line")
+    return rows.select(*key, nth=pl.int_range(pl.len()).over(key))
 
 
 def _sum(savings: list[Saving], wall_ms: float) -> Saving:

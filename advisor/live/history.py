@@ -30,8 +30,11 @@ class _Ring:
     def add(self, frame: pl.DataFrame) -> None:
         self._frames.append(frame)
         self._rows += frame.height
-        while self._rows - self._frames[0].height >= self._limit:
-            self._rows -= self._frames.popleft().height
+        while (excess := self._rows - self._limit) > 0:
+            first = self._frames.popleft()
+            self._rows -= min(excess, first.height)
+            if excess < first.height:
+                self._frames.appendleft(first[excess:])
 
     def frame(self) -> pl.DataFrame:
         if len(self._frames) > _CHUNKS:

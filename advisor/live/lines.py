@@ -101,9 +101,17 @@ def _who(row: dict[str, Any]) -> str:
     return " ".join(filter(None, (f"{at:%H:%M:%S}" if at else "", row["engine"])))
 
 
-def verdict_line(analysis: Analysis) -> str:
-    """``== 42 requests: 61 % of the wait is prefill. 1. Most of it is the prompt: saves about 12 s``."""
-    seen = plural(analysis.summary.requests, "request") if analysis.summary.requests else ""
+def verdict_line(analysis: Analysis, read: int) -> str:
+    """``== 42 requests: 61 % of the wait is prefill. 1. Most of it is the prompt: saves about 12 s``.
+
+    Args:
+        analysis: of the requests that are kept.
+        read: how many requests were read in all.
+    """
+    requests = _judged_requests(analysis)
+    seen = plural(requests, "request") if requests else ""
+    if requests and requests < read:
+        seen = f"the last {requests:,} of {plural(read, 'request')}"
     advice = [
         f"{number}. {finding.title}{f': {saved(finding.saving)}' if finding.saving else ''}."
         for number, finding in enumerate(analysis.findings[:_TOP], 1)
@@ -111,14 +119,21 @@ def verdict_line(analysis: Analysis) -> str:
     return " ".join(["==", f"{seen}:" if seen else "", analysis.verdict.sentence, *advice]).replace("  ", " ")
 
 
-def verdict_record(analysis: Analysis) -> dict[str, object]:
-    """The verdict as scripts read it, with the first findings."""
+def verdict_record(analysis: Analysis, read: int) -> dict[str, object]:
+    """The verdict as scripts read it: of how many requests, of how many read, and the first findings."""
     return {
         "type": "verdict",
         **analysis.verdict.model_dump(mode="json"),
-        "requests": analysis.summary.requests,
+        "requests": _judged_requests(analysis),
+        "requests_read": read,
         "findings": [
             {"rule": f.rule, "title": f.title, "saving": f.saving.model_dump() if f.saving else None}
             for f in analysis.findings[:_TOP]
         ],
     }
+
+
+def _judged_requests(analysis: Analysis) -> int | None:
+    """How many requests a verdict is of; ``None`` where the engine summed them up and does not say."""
+    s = analysis.summary
+    return s.requests if s.means is None or s.requests else s.means.requests

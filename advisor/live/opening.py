@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.errors import InputError, MissingError
@@ -13,7 +15,7 @@ from advisor.sources.files import STDIN, Input, expand, last_written
 from parsers import SourceReader, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from advisor.live.tails import Tail
     from advisor.options import Programs
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 TOKEN = "PHASEWISE_TOKEN"
 """Holds the bearer token that an engine's addresses ask for."""
+
+
+_ROTATED = re.compile(r"[.-]\d[\d.T:_-]*(?:\.(?:gz|zst|bz2|xz))?")
+"""What is put after the name of a file that is rotated away."""
 
 
 def is_address(named: str) -> bool:
@@ -50,6 +56,7 @@ def tailed(
         InputError: one of them can't be followed.
     """
     tails: list[Tail] = []
+    files: dict[str, Input] = {}
     for one in dict.fromkeys(named):
         if is_address(one):
             from advisor.sources.served import Served
@@ -57,8 +64,16 @@ def tailed(
             tails.append(Served(one, token=token, formats=formats))
         elif "://" in one:
             raise InputError(f"{one}: give a server as http://HOST:PORT or https://HOST:PORT.")
+        elif one == STDIN:
+            tails.append(_log(_standard_input(), engine, formats))
         else:
-            tails.extend(_log(growing, engine, formats) for growing in _growing(one))
+            for found in _files(one):
+                files.setdefault(str(Path(found.name).resolve()), found)
+    if files:
+        from advisor.sources.follow import Followed
+
+        followed = [found.name for at, found in files.items() if not _is_rotated(at, files)]
+        tails.extend(_log(Followed(name), engine, formats, Path(name)) for name in followed)
     if programs.named:
         from advisor.sources.started import Started, container, pod, unit
 
@@ -68,22 +83,29 @@ def tailed(
     return tails
 
 
-def _log(growing: Growing, engine: str | None, formats: Sequence[Format]) -> TailedLog:
+def _log(
+    growing: Growing, engine: str | None, formats: Sequence[Format], path: Path | None = None
+) -> TailedLog:
     """A log that is being written; a result file of a benchmark is complete, so none is looked for."""
-    return TailedLog(growing, Stream(growing.name, engine=engine, formats=formats))
+    return TailedLog(growing, Stream(growing.name, engine=engine, formats=formats), path=path)
 
 
-def _growing(named: str) -> Iterator[Growing]:
-    if named == STDIN:
-        yield _standard_input()
-        return
-    from advisor.sources.follow import Followed
+def _files(named: str) -> list[Input]:
+    """The files of a path, a folder or a pattern; a file that isn't there yet is one too.
 
+    Raises:
+        InputError: there can be none.
+    """
     inputs, problems = expand([named])
     for problem in problems:
         if not isinstance(problem, MissingError):
             raise InputError(str(problem))
-    yield from (Followed(one.name) for one in inputs or [Input(named)])
+    return inputs or [Input(named)]
+
+
+def _is_rotated(path: str, files: Collection[str]) -> bool:
+    """Whether a file is an older part of another one that is followed: ``server.log.1`` of ``server.log``."""
+    return any(path != other and _ROTATED.fullmatch(path.removeprefix(other)) for other in files)
 
 
 def _standard_input() -> Growing:
@@ -112,5 +134,5 @@ def finished(
         log = Stream(printable(source.name), engine=engine, latest=last_written(source), formats=formats)
         reader = SourceReader(log, engine=engine, formats=formats)
         complete = _standard_input() if source.name == STDIN else Finished(source)
-        tails.append(TailedLog(complete, reader, grows=False))
+        tails.append(TailedLog(complete, reader, grows=False, path=Path(source.name)))
     return tails, problems

@@ -25,7 +25,7 @@ from advisor.live.view import judged
 from parsers.records import TABLES, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from advisor.live.session import Session
     from advisor.live.view import Judged
@@ -40,76 +40,75 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-class Plain:
+class Printer:
     """Prints a session until it ends.
 
     Args:
+        session: not started yet.
         as_json: an object a line instead of words.
         until: when to stop; never, if that is not given.
     """
 
-    def __init__(self, *, as_json: bool, until: datetime | None = None) -> None:
+    def __init__(self, session: Session, *, as_json: bool, until: datetime | None = None) -> None:
+        self._session = session
         self._as_json = as_json
         self._until = until
-        self._out: list[tuple[str, int, str]] = []
-        self._new = False
+        self._unjudged = False
 
-    def take(self, table: str, rows: pl.DataFrame) -> None:
-        """Take the new rows of a table: what the session calls."""
-        lines = self._lines(table, rows)
+    def run(self) -> None:
+        """Print what comes until every source has ended, the time is up, or Ctrl-C; last the verdict."""
+        self._session.start()
+        try:
+            self._follow()
+        finally:
+            self._session.stop()
+            self._print_new()
+            if self._unjudged:
+                self._print_verdict(judged(self._session))
+
+    def _follow(self) -> None:
+        said_at_s = time.monotonic()
+        with ThreadPoolExecutor(1) as judging:
+            verdict: Future[Judged] | None = None
+            while not self._is_over():
+                ended = self._session.ended
+                self._print_new()
+                if verdict is not None and (ended or verdict.done()):
+                    self._print_verdict(verdict.result())
+                    verdict = None
+                if ended:
+                    return
+                if self._unjudged and not verdict and time.monotonic() - said_at_s >= VERDICT_EVERY_S:
+                    said_at_s, self._unjudged = time.monotonic(), False
+                    verdict = judging.submit(judged, self._session)
+                time.sleep(_LOOK_EVERY_S)
+
+    def _is_over(self) -> bool:
+        return self._until is not None and datetime.now(UTC) > self._until
+
+    def _print_new(self) -> None:
+        """Print what has come, in the order of each source's lines."""
+        new = self._session.settle()
+        self._unjudged |= bool(new)
+        said = [one for table, rows in new for one in self._said(table, rows)]
+        if said:
+            sys.stdout.write("".join(f"{text}\n" for _, _, text in sorted(said) if text))
+            sys.stdout.flush()
+        for note in self._session.said():
+            warn(note)
+
+    def _said(self, table: str, rows: pl.DataFrame) -> Iterator[tuple[str, int, str]]:
+        """Each row's source, line, and text: JSON has the exported columns and a ``type``."""
         places = rows.select("source", "line").iter_rows()
-        self._out += [(source, line, text) for (source, line), text in zip(places, lines, strict=True)]
-        self._new = True
-
-    def _lines(self, table: str, rows: pl.DataFrame) -> list[str]:
-        """Rows as lines; as JSON with the exported columns and a ``type``."""
         if self._as_json:
             kind = pl.lit(table.removesuffix("s")).alias("type")
-            return json_lines(rows.select(kind, *columns(TABLES[table]))).decode().splitlines()
-        return [_LINES[table](row) for row in rows.iter_rows(named=True)]
+            texts = json_lines(rows.select(kind, *columns(TABLES[table]))).decode().splitlines()
+        else:
+            texts = [_LINES[table](row) for row in rows.iter_rows(named=True)]
+        for (source, line), text in zip(places, texts, strict=True):
+            yield source, line, text
 
-    def run(self, session: Session) -> None:
-        """Print what comes until every source has ended, the time is up, or Ctrl-C."""
-        session.start()
-        try:
-            with ThreadPoolExecutor(1) as judging:
-                self._follow(session, judging)
-        finally:
-            session.stop()
-            session.settle()
-            self._write(session)
-            if self._new:
-                self._say(judged(session))
-
-    def _follow(self, session: Session, judging: ThreadPoolExecutor) -> None:
-        said_at_s = time.monotonic()
-        verdict: Future[Judged] | None = None
-        while not self._is_over(session):
-            ended = session.ended
-            session.settle()
-            if verdict is not None and verdict.done():
-                self._say(verdict.result())
-                verdict = None
-            self._write(session)
-            if ended:
-                return
-            if self._new and time.monotonic() - said_at_s >= VERDICT_EVERY_S:
-                said_at_s, self._new = time.monotonic(), False
-                verdict = judging.submit(judged, session)
-            time.sleep(_LOOK_EVERY_S)
-
-    def _is_over(self, session: Session) -> bool:
-        return session.stopped.is_set() or (self._until is not None and datetime.now(UTC) > self._until)
-
-    def _say(self, found: Judged) -> None:
-        said = found.analysis
-        print(json.dumps(verdict_record(said)) if self._as_json else verdict_line(said), flush=True)
-
-    def _write(self, session: Session) -> None:
-        """Print what has come, in the order of each source's lines."""
-        out, self._out = sorted(self._out), []
-        if out:
-            sys.stdout.write("".join(f"{text}\n" for _, _, text in out if text))
-            sys.stdout.flush()
-        for note in session.said():
-            warn(note)
+    def _print_verdict(self, found: Judged) -> None:
+        said, read = found.analysis, self._session.totals.requests
+        line = json.dumps(verdict_record(said, read)) if self._as_json else verdict_line(said, read)
+        print(line, flush=True)

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import time
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from threading import Condition, Event, Thread
+from functools import partial
+from threading import Condition, Event
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from advisor.errors import InputError
 from advisor.filters import redacted
 from advisor.live.history import PLACED_AT, History
+from advisor.live.pump import Pump, threads
 from advisor.live.totals import Totals
-from advisor.model import Source
-from advisor.reading import Reading
+from advisor.reading import Reading, summary
 from advisor.redact import clean
 from advisor.report.rows import DERIVED
 from parsers.formats import FORMATS
 from parsers.formats.process import Counts
-from parsers.limits import SlowPatternError
 from parsers.records import TABLES
 from parsers.setup import Setups
 from parsers.tables import CLOCKS, Batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from advisor.analysis import Options
     from advisor.live.tails import Tail
@@ -37,12 +36,8 @@ if TYPE_CHECKING:
 HISTORY = 20_000
 """Rows of each table that a tail keeps."""
 
-WAIT_S = 0.2
-"""How long a source may be silent until rows that waited for more lines are given."""
-
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MOST_WAITING, _JOIN_S, _GIVE_WAY_S = 200_000, 2.0, 0.15
-
-Take = "Callable[[str, pl.DataFrame], None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +59,6 @@ class Status:
     note: str
 
 
-class _Pump:
-    """Moves one source's rows into a session."""
-
-    def __init__(self, tail: Tail, session: Session) -> None:
-        self.tail = tail
-        self.note = ""
-        self.ended = False
-        self.runs: dict[int, int] = {}
-        self._session = session
-
-    def run(self) -> None:
-        """Move all rows."""
-        try:
-            while not self._session.stopped.is_set() and (rows := self.tail.read(WAIT_S)) is not None:
-                self._session.take(self, rows, self.tail.notes())
-                self._session.wait_turn()
-        except (InputError, SlowPatternError) as error:
-            self._session.problems.append(str(error))
-            self._session.take(self, [], [str(error)])
-        finally:
-            self.tail.close()
-            self._session.end(self)
-
-
-def _run(pumps: Sequence[_Pump]) -> None:
-    for pump in pumps:
-        pump.run()
-
-
 class Session:
     """What has been read so far, and goes on being read.
 
@@ -104,12 +70,12 @@ class Session:
         options: which rows count, and in which words they may be shown.
         history: most rows of each table that are kept.
         last: leave out rows older than this when the session begins.
-        take: is given the new rows of a table when they settle, as they may be shown.
         in_turn: the sources are complete: read one after the other, as `advisor.reading.read` does.
         formats: what the logs are read as, for the sentences about them.
 
     Attributes:
         problems: why sources could not be read to their end, a sentence each.
+        clockless: rows left out because nothing tells whether they are of the time that was asked for.
     """
 
     def __init__(
@@ -119,7 +85,6 @@ class Session:
         *,
         history: int = HISTORY,
         last: timedelta | None = None,
-        take: Callable[[str, pl.DataFrame], None] | None = None,
         in_turn: bool = False,
         formats: Sequence[Format] = FORMATS,
     ) -> None:
@@ -128,19 +93,20 @@ class Session:
         self.totals = Totals()
         self.notes: list[str] = []
         self.problems: list[str] = []
+        self.clockless = 0
         self.formats = formats
-        self._take = take
+        self._in_turn = in_turn
         self._since = datetime.now(UTC) - last if last is not None else options.filters.since
+        self._until = options.filters.until
         self._history = History(history, DERIVED)
         self._changed = Condition()
         self._turn_at_s = 0.0
         self._waiting = 0
-        self._batches = Batches(self._settle_frame)
-        self._live: list[bool] = []
-        self._runs: list[tuple[_Pump, int]] = []
-        self._pumps = [_Pump(tail, self) for tail in tails]
-        groups = [self._pumps] if in_turn else [[pump] for pump in self._pumps]
-        self._threads = [Thread(target=_run, args=(group,), daemon=True) for group in groups]
+        self._settled: list[tuple[str, pl.DataFrame]] = []
+        self._batches = {live: Batches(partial(self._settle, live)) for live in (False, True)}
+        self._runs: list[tuple[Pump, int]] = []
+        self._pumps = [Pump(tail, self) for tail in tails]
+        self._threads = threads(self._pumps, in_turn=in_turn)
 
     def start(self) -> None:
         """Begin to read."""
@@ -180,61 +146,62 @@ class Session:
         if (left_s := self._turn_at_s - time.monotonic()) > 0:
             self.stopped.wait(left_s)
 
-    def take(self, pump: _Pump, rows: list[Row], notes: list[str]) -> None:
+    def take(self, pump: Pump, rows: list[Row], notes: list[str]) -> None:
         """Take a source's next rows; waits while too many have not settled."""
         with self._changed:
             for row in rows:
                 row.run = self._run_of(pump, row.run)
             self._waiting += len(rows)
-            self._add(rows, pump.tail.is_live)
+            self._batches[pump.tail.is_live].extend(rows)
             for note in notes:
                 pump.note = self.options.text(note)
                 self.notes.append(pump.note)
             while self._waiting > _MOST_WAITING and not self.stopped.is_set():
                 self._changed.wait()
 
-    def end(self, pump: _Pump) -> None:
-        """A source has come to its end."""
-        pump.ended = True
+    def fail(self, pump: Pump, problem: str) -> None:
+        """A source can't be read any further."""
+        self.problems.append(problem)
+        self.take(pump, [], [problem])
 
-    def _run_of(self, pump: _Pump, run: int) -> int:
+    def _run_of(self, pump: Pump, run: int) -> int:
         """A source's process start among all sources'."""
         if run not in pump.runs:
             pump.runs[run] = len(self._runs)
             self._runs.append((pump, run))
         return pump.runs[run]
 
-    def _add(self, rows: list[Row], is_live: bool) -> None:
-        """Keep rows until they settle; those of one frame were all seen to happen, or none of them was."""
-        if self._live[-1:] != [is_live]:
-            self._batches.flush()
-            self._live = [is_live]
-        self._batches.extend(rows)
-
-    def _settle_frame(self, table: str, frame: pl.DataFrame) -> None:
-        placed = (
-            pl.lit(datetime.now(UTC), pl.Datetime("us", "UTC")) if self._live[-1] else pl.col(CLOCKS[table])
-        )
-        frame = frame.with_columns(placed.alias(PLACED_AT))
-        if self._since is not None:
-            frame = frame.filter(pl.col(PLACED_AT) >= self._since)
-        frame = replace(self.options.filters, since=None).passing(table, frame)
-        frame = redacted(frame, self.options.words)
+    def _settle(self, live: bool, table: str, frame: pl.DataFrame) -> None:
+        """Count rows, and keep them: those that were seen to happen, or those that were there before."""
+        frame = frame.with_columns(self._place(live, CLOCKS[table]).alias(PLACED_AT))
+        if self._since is not None or self._until is not None:
+            self.clockless += frame[PLACED_AT].null_count() if table != "events" else 0
+            frame = frame.filter(pl.col(PLACED_AT).is_between(self._since or _FIRST, self._until or _LAST))
+        frame = self.options.at_any_time.filters.passing(table, frame)
+        frame = self._history.shown(table, redacted(frame, self.options.words))
         if frame.height:
             self.totals.add(table, frame)
             self._history.add(table, frame)
-            if self._take is not None:
-                self._take(table, self._history.shown(table, frame))
+            self._settled.append((table, frame))
+
+    def _place(self, live: bool, clock: str) -> pl.Expr:
+        """When rows were of; a log's clock that is ahead of ours is of another zone, and tells nothing."""
+        now = pl.lit(datetime.now(UTC), pl.Datetime("us", "UTC"))
+        if live:
+            return now
+        return pl.col(clock) if self._in_turn else pl.when(pl.col(clock) <= now).then(clock)
 
     # --- for those who show it
 
-    def settle(self) -> bool:
-        """Count the rows that have come; whether there were any."""
+    def settle(self) -> list[tuple[str, pl.DataFrame]]:
+        """Count the rows that have come; gives them by table, as they may be shown."""
         with self._changed:
-            self._batches.flush()
-            any_came, self._waiting = self._waiting > 0, 0
+            for batches in self._batches.values():
+                batches.flush()
+            self._waiting = 0
             self._changed.notify_all()
-            return any_came
+            settled, self._settled = self._settled, []
+            return settled
 
     def so_far(self) -> tuple[dict[str, pl.DataFrame], Totals]:
         """The rows that are kept of each table, with what is derived from them; and the totals of all."""
@@ -265,34 +232,12 @@ class Session:
     def reading(self) -> Reading:
         """What is kept, as if it had been read from finished logs."""
         with self._changed:
-            told = {pump: pump.tail.setups for pump in self._pumps}
-            setups = Setups(told[pump][run] for pump, run in self._runs)
-            counts = Counts()
-            for tail in self.tails:
-                counts.add(tail.counts)
-            return Reading(
-                tables=self._history.tables(),
-                sources=list(self._sources()),
-                setups=setups,
-                counts=counts,
-                formats=self.formats,
-            )
-
-    def _sources(self) -> Iterator[Source]:
+            tables, runs = self._history.tables(), list(self._runs)
+        told = {pump: pump.tail.setups for pump in self._pumps}
+        setups, counts = Setups(), Counts()
+        for pump, run in runs:
+            setups.add(told[pump], run)
         for tail in self.tails:
-            counts = tail.counts
-            named = [s.engine_version for s in tail.setups if s.engine_version]
-            yield Source(
-                path=clean(tail.name),
-                engine=tail.engine,
-                engine_version=named[-1] if named else None,
-                bytes=tail.bytes,
-                lines=tail.lines,
-                requests=counts.requests,
-                intervals=counts.intervals,
-                events=counts.events,
-                aggregates=counts.aggregates,
-                incomplete_requests=counts.incomplete_requests,
-                aborted_requests=counts.aborted_requests,
-                failed_requests=counts.failed_requests,
-            )
+            counts.add(tail.counts)
+        sources = [summary(clean(tail.name), tail) for tail in self.tails]
+        return Reading(tables, sources, setups, counts, formats=self.formats)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.live.kept import Kept
 from parsers import Stream
 from parsers.formats.process import Counts
-from parsers.setup import Setups
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from advisor.sources.growing import Growing
     from parsers import SourceReader
     from parsers.documents.reader import DocumentReader
     from parsers.records import Row
-
-_IS_LIVE_BELOW, _IS_LIVE_AFTER_S = 256 << 10, 5.0
-"""Whoever reads so little at a time after so long has caught up with the writer."""
+    from parsers.setup import Setups
 
 _SLICE = 128 << 10
 """Bytes that are read at once, in some hundredths of a second: others may want the processor."""
@@ -49,6 +47,9 @@ class Tail(Protocol):
     def read(self, wait_s: float) -> list[Row] | None:
         """The rows that have come, after ``wait_s`` seconds at most; ``None`` once it has ended."""
 
+    def rest(self) -> list[Row]:
+        """The rows of what has been read already, when nothing more will be."""
+
     def notes(self) -> list[str]:
         """What happened to the source since this was last asked: a sentence each."""
 
@@ -63,9 +64,17 @@ class TailedLog:
         bytes_of: gives the log's bytes as they come.
         reader: makes rows of them.
         grows: it is still being written.
+        path: where it lies, if it is a file; its name is for people.
     """
 
-    def __init__(self, bytes_of: Growing, reader: Stream | SourceReader, *, grows: bool = True) -> None:
+    def __init__(
+        self,
+        bytes_of: Growing,
+        reader: Stream | SourceReader,
+        *,
+        grows: bool = True,
+        path: Path | None = None,
+    ) -> None:
         self.name = bytes_of.name
         self.engine: str | None = None
         self.bytes = self.lines = 0
@@ -75,14 +84,14 @@ class TailedLog:
         self._bytes_of, self._reader = bytes_of, reader
         self._rest = b""
         self._lock = Lock()
-        self._began_s = time.monotonic()
-        self.grows, self._ended = grows, False
+        self.grows, self.path = grows, path
+        self._ended = False
 
     @property
     def setups(self) -> Setups:
         """Each process start's, indexed by the rows' ``run``: a copy that changes no more."""
         with self._lock:
-            return Setups(setup.model_copy(deep=True) for setup in self._stream.setup_of_run)
+            return self._stream.setup_of_run.copy()
 
     @property
     def _stream(self) -> Stream | DocumentReader:
@@ -99,6 +108,7 @@ class TailedLog:
         """
         if self._ended:
             return None
+        self.is_live = self.is_live or (self._bytes_of.has_caught_up and not self._rest)
         data = self._rest or self._bytes_of.read(wait_s)
         if data is not None:
             data, self._rest = data[:_SLICE], data[_SLICE:]
@@ -113,13 +123,16 @@ class TailedLog:
             self._ended = True
             return self._reader.close()
         if not data:
-            self.is_live = self.grows
             return self._reader.flush()
-        settled = self.grows and not self._rest and time.monotonic() - self._began_s > _IS_LIVE_AFTER_S
-        self.is_live = self.is_live or (settled and len(data) < _IS_LIVE_BELOW)
         self.bytes += len(data)
         self.kept.add(data)
         return self._reader.feed(data)
+
+    def rest(self) -> list[Row]:
+        """The rows of the lines that have been read already; requests that are still open stay so."""
+        with self._lock:
+            rest, self._rest = self._rest, b""
+            return [] if self._ended else [*self._reader.feed(rest), *self._reader.flush()]
 
     def notes(self) -> list[str]:
         """What happened to the file or the program that writes."""

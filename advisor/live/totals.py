@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.attribution import NOTHING, Attribution, attribute, merged
+from rules.sums import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,12 +34,12 @@ class Totals:
     tokens: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
     _told: Attribution = NOTHING
-    _summed: Attribution = NOTHING
+    _summed: Split = field(default_factory=Split)
 
     @property
     def attribution(self) -> Attribution:
         """Where the time of all requests went."""
-        return self._told if self.requests else self._summed
+        return self._told if self.requests else self._summed.attribution
 
     @property
     def cached_share(self) -> float | None:
@@ -52,8 +53,8 @@ class Totals:
         if table == "requests":
             self._add_requests(frame.filter(pl.col("kind") == "generation"))
         elif table == "aggregates":
-            added = frame.filter(pl.col("kind") == "between").with_columns(load_ms=pl.lit(None, pl.Float64))
-            self._summed = merged(self._summed, attribute(added))
+            added = frame.filter(pl.col("kind") == "between")
+            self._summed.add(added)
             self._add_tokens(added)
         elif table == "events":
             self.events.update(dict(frame["kind"].value_counts().iter_rows()))

@@ -49,6 +49,8 @@ class View:
         totals: of everything that was read, rows no longer kept included.
         recent: where the time of the last minutes' requests went.
         recent_requests: how many those are.
+        recent_unplaced: requests of which no clock tells whether they are among them.
+        recent_cut: some of those are no longer kept.
         now: the end of those minutes: the present, or when a finished log ends; null without a clock.
         statuses: how far each source has been read.
         judged: what the rules said last, maybe of some rows less; ``None`` before they were asked.
@@ -62,6 +64,8 @@ class View:
     totals: Totals
     recent: Attribution
     recent_requests: int
+    recent_unplaced: int
+    recent_cut: bool
     now: datetime | None
     statuses: list[Status]
     judged: Judged | None
@@ -75,12 +79,16 @@ def view(session: Session, judged: Judged | None) -> View:
     now = _end(frames) if ended else datetime.now(UTC)
     requests = frames["requests"]
     generations = requests.filter(pl.col("kind") == "generation")
-    recent = generations.filter(pl.col(PLACED_AT) > now - RECENT) if now else generations.clear()
+    placed = generations[PLACED_AT]
+    recent = generations.filter(placed > now - RECENT) if now else generations.clear()
+    dropped = totals.rows["requests"] > requests.height
     return View(
         **frames,
         totals=totals,
         recent=attribute(recent),
         recent_requests=recent.height,
+        recent_unplaced=placed.null_count(),
+        recent_cut=dropped and recent.height == generations.height - placed.null_count() > 0,
         now=now,
         statuses=session.statuses(),
         judged=judged,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
+from rules.attribution import PHASES
 from rules.fits import CONTEXT_TOKENS
 from rules.measures import (
     FEW,
@@ -60,10 +61,11 @@ COLUMNS = (
 )
 """What a page holds of each request."""
 
+_PHASES_MS = [f"{phase}_ms" for phase in PHASES]
 _GENERATES = pl.col("kind") == "generation"
 DERIVED = {
-    "other_ms": pl.when(pl.any_horizontal(pl.col("prefill_ms", "decode_ms").is_not_null())).then(
-        (pl.col("total_ms") - pl.sum_horizontal("queue_ms", "load_ms", "prefill_ms", "decode_ms")).clip(0.0)
+    "other_ms": pl.when(pl.any_horizontal(pl.col(_PHASES_MS).is_not_null())).then(
+        (pl.col("total_ms") - pl.sum_horizontal(_PHASES_MS)).clip(0.0)
     ),
     "prefill_tok_s": pl.when(_GENERATES & IS_VALID_PREFILL).then(
         1000 * pl.col("prefill_tokens") / pl.col("prefill_ms")

@@ -16,7 +16,12 @@ class Finished:
 
     Args:
         source: the file.
+
+    Attributes:
+        has_caught_up: never: nobody writes it any more.
     """
+
+    has_caught_up = False
 
     def __init__(self, source: Input) -> None:
         self.name = printable(source.name)

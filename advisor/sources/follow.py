@@ -46,12 +46,16 @@ class Followed:
     Args:
         path: of a text file; it may not be there yet.
 
+    Attributes:
+        has_caught_up: once a look found no more to read: what comes since was just written.
+
     Raises:
         InputError: it can't be followed: a folder, a pipe, a compressed file, no text, no permission.
     """
 
     def __init__(self, path: str) -> None:
         self.name = clean(path)
+        self.has_caught_up = False
         self._path = Path(path)
         self._files: list[Opened] = []
         self._notes: list[str] = []
@@ -81,6 +85,7 @@ class Followed:
                     return None
                 if data := self._poll():
                     return data
+                self.has_caught_up = self.has_caught_up or not self._troubles
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 return b""

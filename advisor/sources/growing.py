@@ -14,6 +14,13 @@ class Growing(Protocol):
 
     name: str
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether all that stood there had been read once: what `read` gives since has just been written.
+
+        May be asked before `read` or after it.
+        """
+
     def read(self, wait_s: float) -> bytes | None:
         """What has come, at most 1 MiB of it.
 

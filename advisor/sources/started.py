@@ -127,6 +127,11 @@ class Started:
     def _program(self) -> str:
         return clean(self._command.words[0].replace("\\", "/").rpartition("/")[2])
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether what it had to tell of earlier has been read."""
+        return self._out.has_caught_up
+
     def read(self, wait_s: float) -> bytes | None:
         """What it printed, at most 1 MiB; waits up to ``wait_s`` for a byte. ``None`` after its end."""
         data = self._out.read(wait_s)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import work
-from textual.app import App
+from textual.app import App, SystemCommand
+from textual.binding import Binding
 from textual.events import Event, InputEvent
 from textual.widgets import Footer, TabbedContent, TabPane
 
@@ -21,15 +24,19 @@ from advisor.tui.status_line import StatusLine
 from advisor.tui.what_if.pane import WhatIfPane
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.screen import Screen
 
     from advisor.live.session import Session
     from advisor.live.view import Judged, View
     from advisor.tui.overview.top_findings import TopFindings
     from advisor.tui.request.screen import RequestScreen
+
+INTERRUPTED = 130
+"""What the application returns after Ctrl-C."""
 
 ATTENDED_S, UNATTENDED_S = 0.5, 1.0
 """How often the screen is drawn anew: while somebody uses it, and while nobody does."""
@@ -59,11 +66,15 @@ class PhasewiseApp(App[None]):
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 - as App has it
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        *((str(n), f"tab('{tab}')", title) for n, (tab, (title, _)) in enumerate(TABS.items(), 1)),
+        *(
+            Binding(str(n), f"tab('{tab}')", title, show=False)
+            for n, (tab, (title, _)) in enumerate(TABS.items(), 1)
+        ),
         ("p", "pause", "Pause"),
         ("r", "report", "Report"),
         ("question_mark", "toggle_help", "Help"),
         ("q", "quit", "Quit"),
+        Binding("ctrl+c", "interrupt", "Quit", show=False),
     ]
 
     def __init__(self, session: Session, command: Sequence[str] = ()) -> None:
@@ -83,10 +94,10 @@ class PhasewiseApp(App[None]):
         """A line on the sources, the tabs, and the keys."""
         yield StatusLine()
         with TabbedContent(initial="overview"):
-            for tab, (title, pane) in TABS.items():
-                with TabPane(title, id=tab):
+            for number, (tab, (title, pane)) in enumerate(TABS.items(), 1):
+                with TabPane(f"{number} {title}", id=tab):
                     yield pane()
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -103,14 +114,21 @@ class PhasewiseApp(App[None]):
 
     def _tick(self) -> None:
         """Take in what has come; draw it unless the view is paused, or nobody has looked for a while."""
-        self._unjudged |= self.session.settle()
+        if self._is_complete:
+            return
+        self._unjudged |= bool(self.session.settle())
         for note in self.session.said():
             self.notify(note, markup=False, timeout=10)
-        now_s = time.monotonic()
         self._ask_rules()
+        now_s = time.monotonic()
         every_s = UNATTENDED_S if now_s - self._used_at_s > _LEFT_ALONE_S else 0.0
         if not self.paused and now_s - self._drawn_at_s >= every_s:
             self.draw()
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether nothing will change any more: all is read, judged and drawn."""
+        return self._ended and not self._unjudged and not self._judging
 
     def _ask_rules(self) -> None:
         """Have what is kept judged, if there is more of it than last time, and it was some time ago."""
@@ -119,34 +137,36 @@ class PhasewiseApp(App[None]):
         anything = ended or self.session.totals.rows.total() > 0
         if anything and self._unjudged and not self._judging and self._judging_pace.is_due:
             self._unjudged, self._judging = False, True
-            self._judge()
+            Thread(target=self._judge, daemon=True).start()
 
-    def draw(self) -> None:
-        """Show the session as it is now, unless a screen over the tabs hides it."""
-        main, *above = self.screen_stack
-        if above or not self.is_running or not main.is_mounted:
-            return
-        self._drawn_at_s = time.monotonic()
-        self.view = view(self.session, self._judged)
-        self.query_one(StatusLine).show(self.view, paused=self.paused)
-        self.pane.show(self.view)
-
-    @property
-    def pane(self) -> Pane:
-        """The contents of the tab that is seen."""
-        return self.query_one(f"#{self.query_one(TabbedContent).active}", TabPane).query_one(Pane)
-
-    @work(thread=True, exclusive=True)
     def _judge(self) -> None:
+        """Ask the rules, in a thread that nobody waits for when the screens are left."""
         with self._judging_pace:
             found = judged(self.session)
-        if self.is_running:
+        with suppress(RuntimeError):  # the screens have been left meanwhile
             self.call_from_thread(self._take_judgement, found)
 
     def _take_judgement(self, found: Judged) -> None:
         self._judged, self._judging = found, False
         if not self.paused:
             self.draw()
+
+    def draw(self) -> None:
+        """Show the session as it is now; where a screen lies over the tabs, it looks at their view."""
+        main, *above = self.screen_stack
+        if not self.is_running or not main.is_mounted:
+            return
+        self._drawn_at_s = time.monotonic()
+        self.view = view(self.session, self._judged)
+        if not above:
+            main.query_one(StatusLine).show(self.view, paused=self.paused)
+        self.pane.show(self.view)
+
+    @property
+    def pane(self) -> Pane:
+        """The contents of the tab that is seen."""
+        main = self.screen_stack[0]
+        return main.query_one(f"#{main.query_one(TabbedContent).active}", TabPane).query_one(Pane)
 
     # --- keys
 
@@ -188,9 +208,21 @@ class PhasewiseApp(App[None]):
         """Hold the view still, or let it go on; what comes meanwhile is read all the same."""
         self.paused = not self.paused
         if self.paused and self.view is not None:
-            self.query_one(StatusLine).show(self.view, paused=True)
+            self.screen_stack[0].query_one(StatusLine).show(self.view, paused=True)
         else:
             self.draw()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: Textual's own commands, and what the keys do."""
+        yield from super().get_system_commands(screen)
+        yield SystemCommand("Report", "Write a report of what is kept", self.action_report)
+        yield SystemCommand("Pause", "Hold the view still, or let it go on", self.action_pause)
+        for tab, (title, _) in TABS.items():
+            yield SystemCommand(title, f"Go to the tab {title}", partial(self.action_tab, tab))
+
+    def action_interrupt(self) -> None:
+        """End as Ctrl-C ends any command."""
+        self.exit(return_code=INTERRUPTED)
 
     def action_toggle_help(self) -> None:
         """Show or hide what the keys do."""

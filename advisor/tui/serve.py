@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-import shlex
-import subprocess
+import secrets
+import socket
 import sys
+from contextlib import closing
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from advisor.command import warn
+from advisor.command import command_line, warn
 from advisor.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _PAGE = Path(__file__).with_name("served.html")
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; "
+    "default-src 'none'; script-src 'self' 'nonce-{key}'; style-src 'self' 'unsafe-inline'; font-src 'self'; "
     "img-src 'self' data:; connect-src 'self' ws://{host}"
 )
 _OPTIONS = {"--host", "--port"}
@@ -30,8 +31,8 @@ _OPTIONS = {"--host", "--port"}
 def serve(command: Sequence[str], host: str, port: int) -> None:
     """Serve the screens of this command until Ctrl-C; each browser has a session of its own.
 
-    A page of another site can't reach them: the browser names the site that asks, and only the served
-    address itself is let in.
+    The address holds a key that other users of this machine don't know. A page of another site can't reach
+    the screens either: the browser says which site asks, and under which name.
 
     Args:
         command: the words of the command line; run again, without ``--serve``, for each browser.
@@ -45,62 +46,86 @@ def serve(command: Sequence[str], host: str, port: int) -> None:
         from aiohttp import web
         from textual_serve.server import Server
     except ImportError:
-        raise InputError("--serve needs the extra `serve`: pip install 'phasewise[serve]'.") from None
+        raise InputError("--serve needs the extra `serve`: pip install '.[serve]'.") from None
+
+    key = secrets.token_urlsafe(16)
+    shown = f"[{host}]" if ":" in host else host
 
     class OwnPage(Server):  # type: ignore[misc, unused-ignore]
-        """The served page, without what it would load from elsewhere, and for its own address only."""
+        """The served page, without what it would load from elsewhere, under its own address only."""
 
         def initialize_logging(self) -> None:
             """Errors reach the terminal as they are."""
 
         async def _make_app(self) -> web.Application:
             app: web.Application = await super()._make_app()
-            app.middlewares.append(_only_from(names))
+            app.middlewares.append(_guard(key, host))
+            app.router.add_get(f"/{key}/", self.handle_index)
+            app.router.add_get(f"/{key}/ws", self.handle_websocket)
             return app
 
         async def handle_index(self, request: web.Request) -> web.Response:
             """The page: a terminal, and nothing that comes from elsewhere."""
-            host = escape(request.host)
-            page = Template(_PAGE.read_text("utf-8")).substitute(host=host)
-            policy = {"Content-Security-Policy": _POLICY.format(host=host)}
+            asked = escape(request.host)
+            page = Template(_PAGE.read_text("utf-8")).substitute(host=asked, key=key)
+            policy = {"Content-Security-Policy": _POLICY.format(host=asked, key=key)}
             return web.Response(text=page, content_type="text/html", headers=policy)
 
         async def on_startup(self, app: web.Application) -> None:
             """Say where it is."""
-            print(f"phasewise: serving {self.public_url}; Ctrl-C ends it.", file=sys.stderr, flush=True)
+            address = f"http://{shown}:{port}/{key}/"
+            print(f"phasewise: serving {address}; Ctrl-C ends it.", file=sys.stderr, flush=True)
 
-    shown = f"[{host}]" if ":" in host else host
-    names = {f"{name}:{port}" for name in (shown, "localhost", "127.0.0.1", "[::1]")}
+    _require_port(host, port)
     if not _is_loopback(host):
-        names.clear()
-        warn(f"--host {host}: anybody who reaches this port sees the log.")
-    server = OwnPage(
-        _joined([sys.executable, "-m", "advisor", *_without_serving(command[1:])]),
-        host=host,
-        port=port,
-        title="phasewise",
-        public_url=f"http://{shown}:{port}",
-    )
+        warn(f"--host {host}: whoever reaches this port and knows the key sees the log, unencrypted.")
+    again = command_line([sys.executable, "-m", "advisor", *_without_serving(command[1:])])
+    OwnPage(again, host=host, port=port, title="phasewise").serve()
+
+
+def _require_port(host: str, port: int) -> None:
+    """Have something to listen on.
+
+    Raises:
+        InputError: nobody can listen there.
+    """
     try:
-        server.serve()
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with closing(socket.socket(family, kind, protocol)) as trial:
+            if sys.platform != "win32":
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(address)
     except OSError as error:
         raise InputError(f"{host}:{port}: can't listen there ({error.strerror or error}).") from None
 
 
-def _only_from(names: set[str]) -> Callable[..., Awaitable[web.StreamResponse]]:
-    """Refuses who asks from another site's page, or under a name not among these, if there are any."""
+def _guard(key: str, host: str) -> Callable[..., Awaitable[web.StreamResponse]]:
+    """Refuses who doesn't know the key, asks from another site's page, or under a name that isn't ours."""
     from aiohttp import web
 
     @web.middleware
     async def check(
-        request: web.Request, handle: Callable[[web.Request], Awaitable[web.StreamResponse]]
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         origin = request.headers.get("Origin", f"http://{request.host}")
-        if (names and request.host not in names) or origin.partition("://")[2] != request.host:
+        ours = origin.partition("://")[2] == request.host and _is_ours(request.host, host)
+        if not ours or not request.path.startswith((f"/{key}/", "/static/")):
             raise web.HTTPForbidden(text="Not from here.")
-        return await handle(request)
+        return await handler(request)
 
     return check
+
+
+def _is_ours(asked: str, host: str) -> bool:
+    """Whether a ``Host`` is this machine's: a name that somebody else's DNS leads here is not."""
+    name = asked.lower().rpartition(":")[0] if asked.rpartition(":")[2].isdigit() else asked.lower()
+    if name in ("localhost", host.lower()):
+        return True
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:
@@ -120,7 +145,3 @@ def _without_serving(words: Sequence[str]) -> list[str]:
             continue
         kept.append(word)
     return kept
-
-
-def _joined(words: Sequence[str]) -> str:
-    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)

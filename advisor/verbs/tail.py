@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import Annotated
 
 import typer
 
-from advisor.command import end_session, looked_for, options, span, words
+from advisor.command import command_line, end_session, looked_for, options, span, words
 from advisor.errors import InputError
 from advisor.options import (
     Engine,
@@ -53,26 +52,23 @@ def tail(
     recent = span("--last", last)
     from advisor.analysis import require_facts
     from advisor.live.opening import TOKEN, tailed
-    from advisor.live.plain import Plain
+    from advisor.live.plain import Printer
     from advisor.live.session import HISTORY, Session
     from advisor.tui.terminal import has_screen, run
 
     require_facts(asked)
     formats = looked_for(engine, format_file)
-    printing = Plain(as_json=format is TailFormat.JSON, until=asked.filters.until)
-    lines = plain or format is TailFormat.JSON or not has_screen()
     session = Session(
         tailed(sources or [], programs, engine=engine, formats=formats, token=os.environ.get(TOKEN)),
         asked,
         history=history or HISTORY,
         last=recent,
-        take=printing.take if lines else None,
         formats=formats,
     )
-    if lines:
-        printing.run(session)
+    if plain or format is TailFormat.JSON or not has_screen():
+        Printer(session, as_json=format is TailFormat.JSON, until=asked.filters.until).run()
     else:
-        run(session, words(context), piped="-" in (sources or []))
+        run(session, words(context))
     sys.stdout.flush()
     end_session(session)
 
@@ -89,7 +85,7 @@ def offered() -> tuple[list[str], Programs]:
     if not there:
         hint = "name a log, - for a pipe, or an address such as http://127.0.0.1:8080"
         raise InputError(f"no engine answers here, and no log lies where engines write theirs; {hint}.")
-    calls = [f"phasewise tail {shlex.join(one.arguments)}" for one in there]
+    calls = [command_line(["phasewise", "tail", *one.arguments]) for one in there]
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(f"say what to watch: {', '.join(f'`{call}`' for call in calls)}.")
     for number, (one, call) in enumerate(zip(there, calls, strict=True), 1):

@@ -9,6 +9,7 @@ import typer
 from advisor.command import end_session, looked_for, options, require, warn, words
 from advisor.errors import InputError
 from advisor.options import Engine, FormatFile, Given, History, NoRedact, Paths, Selection, grouped
+from advisor.sources.files import STDIN
 
 _HISTORY = 1_000_000
 
@@ -31,6 +32,8 @@ def tui(
     """Look around in logs: from the phase bar to a request, to the finding, to the lines of the log."""
     require(paths)
     asked = options(selection, given, no_redact=no_redact)
+    if serve and STDIN in paths:
+        raise InputError("--serve can't show standard input: each browser reads the logs anew.")
     if serve:
         from advisor.tui.serve import serve as serve_screens
 
@@ -42,7 +45,9 @@ def tui(
     from advisor.tui.terminal import has_screen, run
 
     if not has_screen():
-        raise InputError("the screens need a terminal; `phasewise analyze` prints the page of a log.")
+        raise InputError(
+            "the screens need a terminal with UTF-8; `phasewise analyze` prints a page."
+        )
     require_facts(asked)
     formats = looked_for(engine, format_file)
     tails, problems = finished(paths, engine=engine, formats=formats)
@@ -50,5 +55,5 @@ def tui(
         warn(str(problem))
     session = Session(tails, asked, history=history or _HISTORY, in_turn=True, formats=formats)
     session.problems += [str(problem) for problem in problems]
-    run(session, words(context), piped="-" in paths)
+    run(session, words(context))
     end_session(session)

@@ -339,6 +339,17 @@ def test_a_hole_that_is_filled_later_is_waited_for(log: Log) -> None:
     assert log.read() == "y" * 199 + "\nthree\n"
 
 
+def test_what_stood_there_is_told_from_what_is_written_now(log: Log) -> None:
+    log.add(log.line() * 40_000)
+    assert len(log.followed.read(0) or b"") > 1 << 19
+    assert not log.followed.has_caught_up
+    log.read()
+    assert log.followed.has_caught_up
+    log.add("new\n")
+    assert log.read() == "new\n"
+    assert log.followed.has_caught_up
+
+
 @renames
 def test_another_file_is_moved_over_it(log: Log) -> None:
     log.add(log.line() * 2)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from advisor.errors import InputError
+from advisor.sources import pipe
 from advisor.sources.pipe import Piped
 from advisor.sources.started import Command, Started, container, pod, unit
 from parsers.records import Request
@@ -78,24 +79,44 @@ def test_a_stream_that_is_no_file() -> None:
     assert rest(Piped(io.BytesIO(b"x" * (3 << 20)))) == b"x" * (3 << 20)
 
 
-def test_standard_input_that_was_looked_at() -> None:
-    code = """
-        import sys
-        from advisor.sources.pipe import Piped
-        from advisor.sources.piped import log_is_piped
-        looked = log_is_piped()
-        piped = Piped(sys.stdin.buffer)
-        print(looked, piped.read(1 if looked else 10), flush=True)
-        print(piped.read(10), piped.read(10), flush=True)
-    """
-    with python(code, stdin=subprocess.PIPE) as it:
-        it.stdin.write(b"one\n")  # type: ignore[union-attr]
-        it.stdin.flush()  # type: ignore[union-attr]
-        told = it.stdout.readline().strip()  # type: ignore[union-attr]
-        assert told.endswith(b" b'one\\n'")
-        it.stdin.write(b"two\n")  # type: ignore[union-attr]
-        it.stdin.close()  # type: ignore[union-attr]
-        assert it.stdout.readline().strip() == b"b'two\\n' None"  # type: ignore[union-attr]
+def test_what_was_written_earlier_is_told_from_what_is_written_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that takes its time to begin, then hands out an old log, and then goes on."""
+    monkeypatch.setattr(pipe, "_QUIET_S", 0.2)
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0) as stream, open(writing, "wb", buffering=0) as writer:  # noqa: PTH123
+        piped = Piped(stream)
+        assert piped.read(0.5) == b""
+        writer.write(b"old\n" * 9)
+        assert piped.read(5) == b"old\n" * 9
+        assert not piped.has_caught_up
+        until_s = time.monotonic() + 10
+        while not piped.has_caught_up:
+            assert piped.read(0.05) == b""
+            assert time.monotonic() < until_s
+        writer.write(b"new\n")
+        assert piped.read(5) == b"new\n"
+        assert piped.has_caught_up
+
+
+def test_little_at_a_time_is_written_now_also_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what stands in the pipe while nobody reads is no pause of its writer."""
+    monkeypatch.setattr(pipe, "_QUIET_S", 0.3)
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0) as stream, open(writing, "wb", buffering=0) as writer:  # noqa: PTH123
+        piped = Piped(stream)
+        until_s = time.monotonic() + 10
+        while not piped.has_caught_up:
+            writer.write(b"a line\n")
+            piped.read(0.02)
+            time.sleep(0.02)
+            assert time.monotonic() < until_s
+    with python("import sys\nwhile True: sys.stdout.buffer.write(bytes(1 << 16))") as it:
+        piped = Piped(it.stdout)  # type: ignore[arg-type]
+        for _ in range(20):
+            piped.read(0.1)
+            time.sleep(0.03)
+        assert not piped.has_caught_up
+        it.kill()
 
 
 def test_a_program_can_end_while_its_input_is_silent() -> None:

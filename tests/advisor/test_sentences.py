@@ -45,3 +45,10 @@ def test_an_idle_engine_is_called_idle() -> None:
     )
     busy = said("window", 3, [{**PREFILL, "kind": "window", "phase": "idle"}], phase="mixed", running=2)
     assert busy == "Averages over windows can't split a request's latency; of 3 busy windows: 3 mixed."
+
+
+def test_an_engine_that_nobody_saw_is_not_called_recognised() -> None:
+    m = measures(setup={"engine": None})
+    assert "No engine is recognised" in verdict_sentence(m, interval_verdict(m.intervals), None)
+    m = measures(setup={"engine": "vllm"})
+    assert verdict_sentence(m, interval_verdict(m.intervals), None).startswith("The engine is recognised")

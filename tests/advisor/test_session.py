@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from advisor.live.view import judged, view
 from advisor.reading import read
 from benchmarks.logs import KINDS, write
 from parsers import Stream
+from parsers.records import Request
 from rules.attribution import attribute
 from tests.advisor.helpers import SAMPLES
 
@@ -30,12 +32,17 @@ FOUR, OLLAMA = SAMPLES / "llama-server-four-slots.log", SAMPLES / "ollama-reload
 class Pieces:
     """A log in pieces, cut anywhere; ``b""`` is a moment in which nothing comes."""
 
-    def __init__(self, name: str, pieces: list[bytes]) -> None:
+    def __init__(self, name: str, pieces: list[bytes], wait_s: float = 0.0) -> None:
         self.name = name
+        self.has_caught_up = False
         self._pieces = iter(pieces)
+        self._wait_s = wait_s
 
     def read(self, wait_s: float) -> bytes | None:
-        return next(self._pieces, None)
+        piece = next(self._pieces, None)
+        time.sleep(self._wait_s)
+        self.has_caught_up |= piece == b""
+        return piece
 
     def notes(self) -> list[str]:
         return []
@@ -70,7 +77,8 @@ def test_totals_are_exact_while_old_rows_are_dropped(tmp_path: Path) -> None:
     whole = read([str(log)]).tables
     session = read_all((str(log), torn(log.read_bytes())), history=1_000)
     rows, totals = session.so_far()
-    assert rows["requests"].height <= 1_000 + 8_192
+    assert rows["requests"].height == 1_000
+    assert rows["requests"]["line"].to_list() == whole.requests["line"].tail(1_000).to_list()
     assert totals.rows["requests"] == truth.requests.height == whole.requests.height
     assert totals.rows["intervals"] == truth.intervals.height
     exact = attribute(whole.requests)
@@ -120,3 +128,43 @@ def test_filters_and_private_words() -> None:
     shown = f"{rows['requests'].to_dicts()}{session.statuses()}{judged(session).analysis.model_dump_json()}"
     assert "anna" not in shown
     assert "abcdefgh12345678" not in shown
+
+
+class Broken(Pieces):
+    """A source whose reader has a fault of ours."""
+
+    def read(self, wait_s: float) -> bytes | None:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_a_fault_in_one_source_ends_that_one_only(in_turn: bool) -> None:
+    good = TailedLog(Pieces("good", [FOUR.read_bytes()]), Stream("good"))
+    session = Session([TailedLog(Broken("bad", []), Stream("bad")), good], Options(), in_turn=in_turn)
+    session.start()
+    while not session.ended:
+        session.settle()
+    session.stop()
+    session.settle()
+    assert session.totals.requests == 12
+    assert session.problems == ["bad: reading stopped at a fault (ZeroDivisionError)."]
+    assert session.said() == session.problems
+
+
+def test_what_was_read_when_it_stops_is_counted() -> None:
+    tail = TailedLog(Pieces("log", [FOUR.read_bytes() * 30]), Stream("log"))
+    session = Session([tail], Options())
+    first = tail.read(0.0)  # the log's bytes are taken, and the first of them are read
+    session.stopped.set()
+    session.start()
+    session.stop()
+    session.settle()
+    told = sum(isinstance(row, Request) for row in first or ())
+    assert 0 < told < 12 * 30
+    assert session.totals.requests == 12 * 30 - told
+
+
+def test_a_clock_ahead_of_ours_places_nothing_in_a_log_that_grows() -> None:
+    ahead = OLLAMA.read_bytes().replace(b"2026-", b"2036-").replace(b"2026/", b"2036/")
+    rows, _ = read_all(("ahead", [ahead])).so_far()
+    assert rows["requests"][PLACED_AT].null_count() == rows["requests"].height > 0

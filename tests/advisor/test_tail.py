@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from advisor.analysis import Options
+from advisor.live import plain
+from advisor.live.plain import Printer
+from advisor.live.session import Session
+from advisor.live.tails import TailedLog
+from parsers import Stream
 from tests.advisor.helpers import SAMPLES, environment, one_sentence, phasewise, refused
+from tests.advisor.test_session import Pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,10 +160,46 @@ def test_filters() -> None:
     assert (some.status, some.out) == (0, "")
 
 
+def test_a_verdict_each_minute_and_the_last_one_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plain, "VERDICT_EVERY_S", 0.6)
+    whole = LOG.read_bytes()
+    cut = whole.index(b"task 9 |")
+    pieces = [whole[:cut], *[b""] * 30, whole[cut:]]
+    log = TailedLog(Pieces("log", pieces, wait_s=0.1), Stream("log"))
+    Printer(Session([log], Options()), as_json=True).run()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    verdicts = [line["requests"] for line in lines if line["type"] == "verdict"]
+    assert len(verdicts) >= 2
+    assert verdicts[0] < verdicts[-1] == 12
+    assert lines[-1]["type"] == "verdict"
+
+
+def test_each_file_is_followed_once_and_not_its_rotated_parts(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    for name in ("server.log", "server.log.1", "server.log-20261130", "other.log"):
+        (tmp_path / name).write_bytes(LOG.read_bytes())
+    with tailing(tmp_path, log, f"{tmp_path}/./server.log", "--format", "json") as tail:
+        rows = [row for row in tail.rows(28) if row["type"] == "request"]
+        assert tail.is_silent(1)
+    assert sorted({row["source"] for row in rows}) == [str(tmp_path / "other.log"), str(log)]
+
+
+def test_a_time_to_come_hides_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.touch()
+    with tailing(log, "--format", "json", "--until", "2100-01-01") as tail:
+        assert tail.is_silent(2)
+        log.write_bytes(LOG.read_bytes())
+        assert len(tail.rows(14)) == 14
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--last", "soon", LOG), ("--last soon", "10m")),
+        (("--last", "99999999h", LOG), ("--last 99999999h", "10m")),
         (("--unit", "ollama", "--engine", "nothing"), ("--engine nothing", "no such format")),
         (("ftp://host/metrics",), ("ftp://", "http://HOST:PORT")),
     ],

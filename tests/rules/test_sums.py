@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.attribution import PHASES, verdict
+from rules.attribution import NOTHING, PHASES, verdict
 from rules.caveats import interval_lines, log_hides_timings, sums_only
 from rules.queue import queue_wait
 from rules.rule import Confidence, Finding, NotApplicable
+from rules.sums import Split
 from tests.rules.helpers import measures
 
 if TYPE_CHECKING:
@@ -90,13 +91,41 @@ def test_every_request_counts_once() -> None:
 
 def test_what_was_watched_counts_from_every_start() -> None:
     one = {"kind": "between", "total_ms": 10.0, "prefill_ms": 7.0, "decode_ms": 3.0, "output_tokens": 4}
-    busy = {"kind": "between", "decode_ms": 5.0, "output_tokens": 6}
     after = {**one, "run": 1, "output_tokens": 8}
-    m = summed(one, one, busy, after)
-    assert m.sums.total("output_tokens") == 22
+    m = summed(one, one, after)
+    assert m.sums.total("output_tokens") == 16
     assert m.sums.attribution.wall_ms == 30.0
     assert m.sums.attribution.phase_ms["prefill"] == 21.0
-    assert summed(busy).sums.total("output_tokens") == 6
+
+
+def test_a_part_that_has_totals_does_not_stand_for_the_whole() -> None:
+    """As of a llama-server whose slots work alone first, and then at once."""
+    alone = {"kind": "between", "total_ms": 10.0, "prefill_ms": 7.0, "decode_ms": 3.0, "output_tokens": 4}
+    at_once = {"kind": "between", "decode_ms": 500.0, "output_tokens": 60}
+    idle = {"kind": "between", "decode_ms": 0.0, "output_tokens": 0}
+    counted = {**at_once, "requests": 2}
+    assert summed(alone, idle).sums.attribution.wall_ms == 10.0
+    assert summed(alone, counted).sums.attribution.wall_ms == 10.0
+    for rows in (
+        [alone, at_once],
+        [alone, at_once, idle],
+        [at_once, {**alone, "run": 1}],
+        [alone, {**at_once, "model": "b"}],
+        [{**alone, "kind": "since_start"}, {**at_once, "kind": "since_start", "model": "b"}],
+    ):
+        m = summed(*rows)
+        assert m.sums.attribution == NOTHING
+        assert m.sums.total("decode_ms") == sum(row["decode_ms"] for row in rows)
+    made_up_for = summed(at_once, {**alone, "total_ms": 800.0}).sums.attribution
+    assert (made_up_for.wall_ms, made_up_for.phase_ms["decode"]) == (800.0, 503.0)
+
+
+def test_the_split_of_sums_that_come_one_after_the_other_is_that_of_all() -> None:
+    rows = [{"kind": "between", "total_ms": ms, "decode_ms": ms / 2, "requests": 1} for ms in (10.0, 30.0, 5.0)]
+    whole, split = summed(*rows).sums, Split()
+    for at in range(len(rows)):
+        split.add(whole.rows[at : at + 1])
+    assert split.attribution == whole.attribution
 
 
 def test_requests_without_a_total_are_not_divided_by() -> None:

@@ -15,7 +15,8 @@ from textual.widgets import Button, Input, Static
 
 from advisor.errors import InputError
 from advisor.tui.findings.finding import UNTOLD, FindingView
-from advisor.tui.findings.listing import FindingList, named
+from advisor.tui.findings.listing import FindingList
+from advisor.tui.names import named
 from advisor.tui.findings.pane import FindingsPane
 from advisor.tui.report_dialog import ReportDialog, place, proposed
 from advisor.tui.setup.process_starts import MOST, rows

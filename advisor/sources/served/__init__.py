@@ -10,13 +10,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
 from queue import Empty, Full, Queue
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from advisor.sources.served.engines import look
+from advisor.sources.served.engines import METRICS, look
 from advisor.sources.served.round import Round
 from advisor.sources.served.watch import Watch
 from advisor.sources.served.web import NoAnswerError, Web
@@ -28,6 +29,7 @@ from parsers.setup import Setups
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from advisor.sources.served.web import Answer
     from parsers.formats import Format
     from parsers.records import Row
 
@@ -82,7 +84,8 @@ class Served:
         self._rounds: Queue[Round] = Queue(_MOST_WAITING)
         self._lock = Lock()
         self._stopped, self._look = Event(), Event()
-        self._begun = False
+        self._begun = self._ended = False
+        self._fault = ""
         self._thread = Thread(target=self._ask, name=f"phasewise {self.name}", daemon=True)
 
     @property
@@ -100,23 +103,41 @@ class Served:
             self._thread.start()
         end_s = time.monotonic() + wait_s
         while True:
+            ended = self._ended
             try:
                 came = self._rounds.get(timeout=max(end_s - time.monotonic(), 0.001))
             except Empty:
+                if ended:
+                    return None
+                if self._ended or time.monotonic() < end_s:
+                    continue
                 return []
-            with self._lock:
-                rows = self._watch.take(came)
-            self.engine, self.counts = self._watch.engine, copy(self._watch.counts)
-            self.lines += 1
-            self.bytes += sum(len(answer.body) for answer in came.answers.values())
-            if self._watch.must_look:
-                self._look.set()
+            rows = self._take(came)
             if rows or self._stopped.is_set():
                 return rows
 
+    def rest(self) -> list[Row]:
+        """The rows of the answers that have come already, when nothing more will be asked."""
+        rows = []
+        with suppress(Empty):
+            while True:
+                rows += self._take(self._rounds.get_nowait())
+        return rows
+
+    def _take(self, came: Round) -> list[Row]:
+        with self._lock:
+            rows = self._watch.take(came)
+        self.engine, self.counts = self._watch.engine, copy(self._watch.counts)
+        self.lines += 1
+        self.bytes += sum(len(answer.body) for answer in came.answers.values())
+        if self._watch.must_look:
+            self._look.set()
+        return rows
+
     def notes(self) -> list[str]:
         """What happened since this was last asked, a sentence each; each trouble once until it changes."""
-        return self._watch.notes()
+        fault, self._fault = self._fault, ""
+        return [*self._watch.notes(), *([fault] if fault else [])]
 
     def close(self) -> None:
         """Stop asking."""
@@ -126,6 +147,16 @@ class Served:
             self._thread.join(_CLOSE_S)
 
     def _ask(self) -> None:
+        """Ask until it is closed; what went wrong is told, since a thread that dies unseen looks like peace."""
+        try:
+            self._ask_on()
+        except Exception as error:
+            self._fault = f"{self.name}: asking it broke off by a fault of phasewise ({type(error).__name__})."
+        finally:
+            self._ended = True
+            self._web.close()
+
+    def _ask_on(self) -> None:
         wait_s = 0.0
         paths: tuple[str, ...] = ()
         while not self._stopped.wait(wait_s):
@@ -135,7 +166,6 @@ class Served:
             came, paths = self._round(paths)
             self._put(came)
             wait_s = self._wait_s(wait_s, came, paths)
-        self._web.close()
 
     def _wait_s(self, before_s: float, came: Round, paths: tuple[str, ...]) -> float:
         """How long to wait until the next question."""
@@ -146,19 +176,27 @@ class Served:
         return min(max(2 * before_s, self._every_s), LONGEST_WAIT_S)
 
     def _round(self, paths: tuple[str, ...]) -> tuple[Round, tuple[str, ...]]:
-        """Ask once, and say what to ask next time: nothing where it must be found out anew who answers."""
+        """Ask once, and say what to ask next time: nothing where it must be found out anew who answers.
+
+        The clock is that of the first answer that will be asked for again.
+        """
+        came: dict[str, tuple[datetime, float]] = {}
+
+        def get(path: str) -> Answer:
+            answer = self._web.get(path)
+            came[path] = _now()
+            return answer
+
         try:
             if paths:
-                first = self._web.get(paths[0])
-                now = _now()
-                rest = {path: self._web.get(path) for path in paths[1:]}
-                return Round(*now, {paths[0]: first, **rest}), paths
-            looked = look(self._web.get, self._scrapers)
+                answers = {path: get(path) for path in paths}
+                return Round(*came[paths[0]], answers), paths
+            looked = look(get, self._scrapers)
         except NoAnswerError as error:
             return Round(*_now(), {}, trouble=str(error)), ()
         polled = looked.engine.polled if looked.engine is not None else ()
         is_open = tuple(path for path in polled if looked.answers[path].status == 200)
-        return Round(*_now(), looked.answers, looked), is_open
+        return Round(*came[is_open[0] if is_open else METRICS], looked.answers, looked), is_open
 
     def _put(self, came: Round) -> None:
         """Hand over, as soon as there is room: whoever reads slowly is asked for less often."""

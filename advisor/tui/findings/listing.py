@@ -10,6 +10,7 @@ from textual.widgets.option_list import Option
 
 from advisor.report.page import bar_of, saved
 from advisor.tui.findings.finding import UNTOLD
+from advisor.tui.names import named
 from advisor.tui.phases import COLOURS
 
 if TYPE_CHECKING:
@@ -57,18 +58,6 @@ class FindingList(OptionList):
         self._prompts = prompts
         if prompts:
             self.highlighted = self.get_option_index(chosen if chosen in prompts else next(iter(prompts)))
-
-
-def named(analysis: Analysis) -> dict[str, FindingModel]:
-    """Findings by their rules; more than one of a rule are numbered."""
-    found: dict[str, FindingModel] = {}
-    for finding in analysis.findings:
-        name, number = finding.rule, 1
-        while name in found:
-            number += 1
-            name = f"{finding.rule} {number}"
-        found[name] = finding
-    return found
 
 
 def _prompt(finding: FindingModel) -> Text:

@@ -9,7 +9,8 @@ from textual.widgets import OptionList, Static
 
 from advisor.report.page import nothing_to_change, together
 from advisor.tui.findings.finding import UNTOLD, FindingView
-from advisor.tui.findings.listing import FindingList, named
+from advisor.tui.findings.listing import FindingList
+from advisor.tui.names import named
 from advisor.tui.pane import Pane
 
 if TYPE_CHECKING:

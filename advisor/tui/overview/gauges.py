@@ -11,6 +11,8 @@ import polars as pl
 from advisor.live.history import PLACED_AT
 from advisor.live.view import RECENT
 from advisor.report.tables import measured
+from advisor.tui.overview.together import together
+from advisor.tui.overview.trend import lasting
 from rules.words import count, duration, percent, plural, rate
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-LAST_MINUTES = f"last {RECENT.seconds // 60} min"
+LAST_MINUTES = lasting(RECENT)
 
 _MINUTE_S, _LEAST_S = 60.0, 30.0
 _STARTS = {"slot": " (from slot)", "arrival": " (from arrival)"}
@@ -54,18 +56,31 @@ class Gauges:
 
 def gauges(view: View) -> Gauges:
     """Of the last minutes while a source goes on and requests come; else of all that are kept."""
-    rows = view.requests.select(_MEASURED).filter(pl.col("kind") == "generation")
-    title = _kept(view, rows.height)
-    if not view.ended and view.recent_requests and view.now is not None:
-        rows, title = rows.filter(pl.col(PLACED_AT) > view.now - RECENT), LAST_MINUTES.capitalize()
+    told = view.requests.select(_MEASURED)
+    is_recent = not view.ended and view.recent_requests > 0 and view.now is not None
+    if is_recent and view.now is not None:
+        told = told.filter(pl.col(PLACED_AT) > view.now - RECENT)
+    rows = told.filter(pl.col("kind") == "generation")
     pairs = [
-        *_amounts(view, rows.height),
-        *_engine(view),
+        *_amounts(view, told, at_least=is_recent and view.recent_cut),
+        *(_running(view) or ([] if is_recent else _at_once(view))),
+        *_kv_cache(view),
         *(_speeds(rows) if rows.height else _measured(view)),
         *_cache(rows),
         *_wrong(view.totals.events),
     ]
-    return Gauges(title, tuple(pairs))
+    return Gauges(LAST_MINUTES.capitalize() if is_recent else _kept(view, rows.height), tuple(pairs))
+
+
+def recent_title(view: View) -> str:
+    """``Last 5 min, 12 requests``, and what is not known of how many they are."""
+    title = LAST_MINUTES.capitalize()
+    if view.now is None or not (view.recent_requests or not view.recent_unplaced):
+        return title
+    requests, unplaced = plural(view.recent_requests, "request"), view.recent_unplaced
+    if view.recent_cut:
+        return f"{title}, at least {requests}: older ones of them are no longer kept"
+    return f"{title}, {f'at least {requests}: {unplaced:,} more have no clock' if unplaced else requests}"
 
 
 def _kept(view: View, kept: int) -> str:
@@ -81,44 +96,61 @@ def all_of(requests: int) -> str:
     return f"All {plural(requests, 'request')}" if requests > 1 else plural(requests, "request")
 
 
-def _amounts(view: View, requests: int) -> list[Pair]:
+def _amounts(view: View, told: pl.DataFrame, *, at_least: bool) -> list[Pair]:
     """Requests, how many come in a minute, and rows of other kinds."""
-    told: list[Pair] = []
+    of_kind = dict(told["kind"].value_counts().sort("kind").iter_rows())
+    pairs: list[Pair] = []
     if view.totals.requests:
-        told.append(("requests", count(requests)))
-        per_minute = _per_minute(view)
-        if per_minute is not None:
-            told.append((f"a minute, {LAST_MINUTES}", f"{per_minute:.1f}"))
-    others = view.requests["kind"].value_counts().sort("kind").iter_rows()
-    return told + [(f"{kind} requests", count(n)) for kind, n in others if kind not in _LISTED]
+        number = count(of_kind.get("generation", 0))
+        pairs.append(("requests", f"at least {number}" if at_least else number))
+        pairs += _per_minute(view)
+    return pairs + [(f"{kind} requests", count(n)) for kind, n in of_kind.items() if kind not in _LISTED]
 
 
-def _per_minute(view: View) -> float | None:
-    """Over the last minutes, or over as many as there are; unknown over less than half of one."""
-    first = view.requests[PLACED_AT].min()
-    if view.now is None or not isinstance(first, datetime):
-        return None
-    span_s = min((view.now - first).total_seconds(), RECENT.total_seconds())
-    return view.recent_requests / span_s * _MINUTE_S if span_s >= _LEAST_S else None
+def _per_minute(view: View) -> list[Pair]:
+    """How many came in the last minutes; where less is known, after its first moment.
+
+    Nothing over less than half a minute, nor where requests have no clock.
+    """
+    if view.now is None or view.recent_unplaced:
+        return []
+    known = (view.requests,) if view.recent_cut else (view.requests, view.intervals, view.events, view.aggregates)
+    firsts = [first for frame in known if isinstance(first := frame[PLACED_AT].min(), datetime)]
+    since = max(view.now - RECENT, min(firsts, default=view.now))
+    generations = view.requests.filter(pl.col("kind") == "generation")
+    came, span_s = (generations[PLACED_AT] > since).sum(), (view.now - since).total_seconds()
+    if span_s < _LEAST_S or not came:
+        return []
+    over = LAST_MINUTES if span_s == RECENT.total_seconds() else f"over {duration(1000 * span_s)}"
+    return [(f"a minute, {over}", f"{came / span_s * _MINUTE_S:.1f}")]
 
 
-def _engine(view: View) -> list[Pair]:
-    """What the last window saw; of a log of requests, how many ran at once."""
-    told: list[Pair] = []
-    for names, say in ((("running", "waiting"), count), (("kv_usage",), percent)):
-        last = view.intervals.select(pl.col(name).drop_nulls().last() for name in names)
-        values = [last[name].item() for name in names]
-        if values[0] is not None:
-            label = " / ".join(names) if names[0] == "running" else "KV cache in use"
-            told.append((f"{label}, last", " / ".join(say(value) for value in values)))
+def _running(view: View) -> list[Pair]:
+    """What ran and waited in the last window."""
+    running, waiting = _last(view, "running", "waiting")
+    return [] if running is None else [("running / waiting, last", f"{count(running)} / {count(waiting)}")]
+
+
+def _kv_cache(view: View) -> list[Pair]:
+    (usage,) = _last(view, "kv_usage")
+    return [] if usage is None else [("KV cache in use, last", percent(usage))]
+
+
+def _last(view: View, *names: str) -> tuple[float | None, ...]:
+    last = together(view.intervals).select(pl.col(name).drop_nulls().last() for name in names)
+    return last.row(0) if last.height else tuple(None for _ in names)
+
+
+def _at_once(view: View) -> list[Pair]:
+    """Of a log of requests, how many ran at once."""
     most = view.judged.analysis.summary.concurrency if view.judged else None
-    return told if told or most is None else [("ran at once, at most", count(most))]
+    return [] if most is None else [("ran at once, at most", count(most))]
 
 
 def _speeds(rows: pl.DataFrame) -> list[Pair]:
     """Time to first token and rates of these requests; what none of them tells is left out."""
     ttft = rows["ttft_ms"].drop_nulls()
-    starts = rows["ttft_from"].drop_nulls().unique().to_list()
+    starts = rows.filter(pl.col("ttft_ms").is_not_null())["ttft_from"].unique().to_list()
     start = _STARTS.get(starts[0], "") if len(starts) == 1 else ""
     told: list[Pair] = []
     if ttft.len():

@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 
 from advisor.live.view import RECENT
 from advisor.tui.overview.chart import Chart
-from advisor.tui.overview.gauges import LAST_MINUTES, all_of, gauges
+from advisor.tui.overview.gauges import LAST_MINUTES, all_of, gauges, recent_title
 from advisor.tui.overview.top_findings import TopFindings
 from advisor.tui.overview.trend import trends
 from advisor.tui.pace import Pace
@@ -118,8 +118,7 @@ class OverviewPane(Pane):
         whole, recent = self.query_one("#bar-all", PhaseBar), self.query_one("#bar-recent", PhaseBar)
         whole.show(*_whole(view))
         whole.display = view.totals.rows["requests"] == 0 or view.totals.requests > 0
-        count = f", {plural(view.recent_requests, 'request')}" if view.now else ""
-        recent.show(f"{LAST_MINUTES.capitalize()}{count}", view.recent.phase_ms, _no_recent(view))
+        recent.show(recent_title(view), view.recent.phase_ms, _no_recent(view))
         requests = view.totals.requests
         recent.display = bool(requests) and not (view.ended and view.recent_requests == requests)
 
@@ -185,4 +184,6 @@ def _whole(view: View) -> tuple[str, dict[str, float | None], str]:
 def _no_recent(view: View) -> str:
     if view.now is None:
         return "this log has no wall clock"
+    if view.recent_unplaced and not view.recent_requests:
+        return f"{plural(view.recent_unplaced, 'request')} without a clock"
     return f"no phase in the {LAST_MINUTES}" if view.recent_requests else f"none in the {LAST_MINUTES}"

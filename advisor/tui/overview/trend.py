@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from advisor.live.history import PLACED_AT
+from advisor.tui.overview.together import STREAM, SUMMED, together
 from advisor.tui.phases import COLOURS
 from rules.attribution import SAMPLES
-from rules.words import duration
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -24,6 +25,9 @@ _CLOCKED, _ENOUGH = 0.9, 2
 """A clock that places fewer of the rows is no axis for all; so few points make no picture."""
 
 _MEASURED = ("ttft_ms", "prefill_tok_s", "decode_tok_s")
+
+COUNTED_LATE = ", counted when a prompt ends"
+"""vLLM adds all tokens of a prompt to the window in which its first token comes."""
 
 EACH, LINE, HIGH = "•", "─", "×"
 """How a line is drawn: a dot for each request, joined, or a cross for each stretch."""
@@ -73,10 +77,24 @@ def trends(view: View, span: timedelta | None = None) -> tuple[Trend, Trend, Tre
     generations = view.requests.select("kind", PLACED_AT, *_MEASURED).filter(pl.col("kind") == "generation")
     if generations.height or not view.intervals.height:
         return _of_requests(_placed(generations, view, span, view.totals.requests))
-    kinds = view.intervals["kind"].unique().to_list()
-    kind = next(kind for kind in SAMPLES if kind in kinds)
-    rows = view.intervals.filter(pl.col("kind") == kind)
-    return _of_intervals(_placed(rows, view, span, rows.height), SAMPLES[kind])
+    rows, of = _evenest(view.intervals)
+    at_once = together(rows)
+    prompts = COUNTED_LATE if (rows["engine"] == "vllm").any() else ""
+    return _of_intervals(_placed(at_once, view, span, at_once.height), of, prompts)
+
+
+def lasting(span: timedelta) -> str:
+    """``last 5 min``, ``last hour``."""
+    minutes = round(span.total_seconds() / 60)
+    return "last hour" if minutes == 60 else f"last {minutes} min"
+
+
+def _evenest(intervals: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Of each engine the rows that sample its time most evenly, and what to call them."""
+    kinds = list(SAMPLES)
+    rank = pl.col("kind").cast(pl.String).replace_strict(kinds, range(len(kinds)))
+    rows = intervals.filter(rank == rank.min().over(STREAM))
+    return rows, " and ".join(SAMPLES[kind] for kind in kinds if (rows["kind"] == kind).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +119,7 @@ def _placed(rows: pl.DataFrame, view: View, span: timedelta | None, of_all: int)
     rows = rows.drop_nulls(PLACED_AT)
     if span is not None and view.now is not None:
         rows = rows.filter(pl.col(PLACED_AT) > view.now - span)
-    axis = "UTC" if span is None else f"UTC, last {duration(span.total_seconds() * 1000)}"
+    axis = "UTC" if span is None else f"UTC, {lasting(span)}"
     at_s = pl.col(PLACED_AT).dt.epoch("us") / 1e6
     return _Placed(rows.with_columns(x=at_s), axis, by_clock=True)
 
@@ -122,11 +140,8 @@ def _of_requests(placed: _Placed) -> tuple[Trend, Trend, Trend]:
     named = ("", EACH) if single else ("p50", LINE)
     of = "each request" if single else "stretches of time" if placed.by_clock else "stretches of requests"
 
-    def trend(title: str, lacks: str, *lines: tuple[str, str, str, str]) -> Trend:
-        drawn = tuple(filter(None, (_line(rows, *line) for line in lines)))
-        return Trend(title, drawn, lacks, placed.axis, placed.by_clock, placed.ends, of)
-
     p95 = () if single else (("p95", HIGH, COLOURS["prefill"], "ttft_p95"),)
+    trend = partial(_trend, placed, rows, of)
     return (
         trend(
             f"TTFT, {'s' if in_seconds else 'ms'}",
@@ -147,35 +162,45 @@ def _of_requests(placed: _Placed) -> tuple[Trend, Trend, Trend]:
     )
 
 
-def _of_intervals(placed: _Placed, of: str) -> tuple[Trend, Trend, Trend]:
-    """Of several windows in a stretch the most that ran or waited, and the mean speed."""
-    rows = placed.rows.select("x", "running", "waiting", "prefill_tok_s", "decode_tok_s")
+def _of_intervals(placed: _Placed, of: str, prompts: str) -> tuple[Trend, Trend, Trend]:
+    """Of several moments in a stretch the most that ran or waited, and the mean speed."""
+    rows = placed.rows.select("x", *SUMMED)
     if rows.height > MOST_POINTS:
         most, mean = pl.col("running", "waiting").max(), pl.col("prefill_tok_s", "decode_tok_s").mean()
         rows = _stretched(rows, "x").agg(pl.col("x").mean(), most, mean)
+    trend = partial(_trend, placed, rows, of)
 
-    def trend(title: str, lacks: str, *lines: tuple[str, str, str, str]) -> Trend:
-        drawn = tuple(filter(None, (_line(rows, *line) for line in lines)))
-        return Trend(title, drawn, lacks, placed.axis, placed.by_clock, placed.ends, of)
+    def lacks(what: str, *columns: str) -> str:
+        told = max(rows[column].count() for column in columns)
+        if told:
+            return f"So far one of the {of} tells {what}: a chart takes {_ENOUGH}."
+        return f"The {of} of this log don't tell {what}{'' if rows.height else ' of several engines together'}."
 
     return (
         trend(
             "Requests",
-            f"The {of} of this log don't tell how many requests run.",
+            lacks("how many requests run", "running", "waiting"),
             ("running", LINE, COLOURS["decode"], "running"),
             ("waiting", HIGH, COLOURS["queue"], "waiting"),
         ),
         trend(
             "Decode of all together, tok/s",
-            f"The {of} of this log don't tell their decode rate.",
+            lacks("the decode rate", "decode_tok_s"),
             ("", LINE, COLOURS["decode"], "decode_tok_s"),
         ),
         trend(
-            "Prefill of all together, tok/s",
-            f"The {of} of this log don't tell their prefill rate.",
+            f"Prefill of all together, tok/s{prompts}",
+            lacks("the prefill rate", "prefill_tok_s"),
             ("", LINE, COLOURS["prefill"], "prefill_tok_s"),
         ),
     )
+
+
+def _trend(
+    placed: _Placed, rows: pl.DataFrame, of: str, title: str, lacks: str, *lines: tuple[str, str, str, str]
+) -> Trend:
+    drawn = tuple(filter(None, (_line(rows, *line) for line in lines)))
+    return Trend(title, drawn, lacks, placed.axis, placed.by_clock, placed.ends, of)
 
 
 def _stretched(rows: pl.DataFrame, place: str) -> pl.dataframe.group_by.GroupBy:

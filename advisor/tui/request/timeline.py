@@ -9,14 +9,16 @@ from rich.console import Group
 from rich.text import Text
 from textual.widget import Widget
 
-from advisor.report.page import bar_of
-from advisor.tui.phases import COLOURS, phase_ms, phase_text
+from advisor.tui.phases import COLOURS
+from advisor.tui.request.stretches import exceeds_total, stretches, token_ms
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
+
+    from advisor.tui.request.stretches import Stretch
 
 _NAME, _MS, _SHARE = 10, 12, 6
 
@@ -44,44 +46,46 @@ class Timeline(Widget):
         """The bar between its begin and its end."""
         if not self._row:
             return ""
-        ms, width = phase_ms(self._row), self.size.width or 1
-        parts = bar_of(ms, width)
+        parts, width, total_ms = stretches(self._row), self.size.width or 1, self._row["total_ms"]
         if not parts:
-            total_ms = self._row["total_ms"]
             known = (
                 "How long it took, this log does not say." if total_ms is None else f"{duration(total_ms)}"
             )
             return Text(known, style="dim")
-        ends = list(accumulate(part.ms for part in parts))
-        bar = phase_text(ms, width)
-        bar.end = "\n"
-        lines = [self._axis(ends[-1], width), bar, *self._first_token(ends[-1], width)]
-        for part, end in zip(parts, ends, strict=True):
-            when = (
-                "somewhere in its time"
-                if part.phase == "other"
-                else f"{duration(end - part.ms)} to {duration(end)}"
-            )
-            line = Text(f"{part.glyph} {part.phase:<{_NAME}}", COLOURS[part.phase], no_wrap=True)
-            line.append(
-                f"{duration(part.ms):>{_MS}}{percent(part.share):>{_SHARE}}   {when}", "not bold default"
-            )
-            lines.append(line)
+        end_ms = sum(part.ms for part in parts)
+        lines = [_axis(end_ms, width), _bar(parts, width), *self._first_token(end_ms, width)]
+        lines += [_line(part) for part in parts]
+        if exceeds_total(self._row):
+            said = f"Its total is {duration(total_ms)}: not all of these are in it, the log does not say which."
+            lines.append(Text(said))
         return Group(*lines)
 
-    def _axis(self, total_ms: float, width: int) -> Text:
-        end = duration(total_ms)
-        return Text(f"0{end:>{max(width - 1, len(end))}}", style="dim", no_wrap=True, overflow="crop")
-
-    def _first_token(self, total_ms: float, width: int) -> list[Text]:
+    def _first_token(self, end_ms: float, width: int) -> list[Text]:
         """Where on the bar its first token came."""
-        ttft_ms = self._row["ttft_ms"]
-        if ttft_ms is None:
+        at_ms = token_ms(self._row)
+        if at_ms is None or not 0 < at_ms <= end_ms:
             return []
-        waited_ms = (self._row["queue_ms"] or 0.0) if self._row["ttft_from"] == "slot" else 0.0
-        if not 0 < waited_ms + ttft_ms <= total_ms:
-            return []
-        at = min(int(width * (waited_ms + ttft_ms) / total_ms), width - 1)
-        said = f"first token, {duration(waited_ms + ttft_ms)}"
+        at = min(int(width * at_ms / end_ms), width - 1)
+        said = f"first token, {duration(at_ms)}"
         line = f"{' ' * at}▲ {said}" if at + 2 + len(said) <= width else f"{f'{said} ':>{at}}▲"
         return [Text(line, no_wrap=True, overflow="crop")]
+
+
+def _axis(end_ms: float, width: int) -> Text:
+    end = duration(end_ms)
+    return Text(f"0{end:>{max(width - 1, len(end))}}", style="dim", no_wrap=True, overflow="crop")
+
+
+def _bar(parts: Sequence[Stretch], width: int) -> Text:
+    bar = Text(no_wrap=True, overflow="crop")
+    ends = accumulate(part.share for part in parts)
+    for part, end in zip(parts, ends, strict=True):
+        bar.append(part.glyph * (round(width * end) - len(bar)), COLOURS[part.phase])
+    return bar
+
+
+def _line(part: Stretch) -> Text:
+    start_ms = part.start_ms
+    when = part.about if start_ms is None else f"{duration(start_ms)} to {duration(start_ms + part.ms)}"
+    line = Text(f"{part.glyph} {part.phase:<{_NAME}}", COLOURS[part.phase], no_wrap=True)
+    return line.append(f"{duration(part.ms):>{_MS}}{percent(part.share):>{_SHARE}}   {when}", "not bold default")

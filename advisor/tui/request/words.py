@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.report.page import VISIBLE
+from advisor.tui.request.stretches import UNTOLD, stretches
 from rules.measures import (
     VALID_DECODE_MS,
     VALID_DECODE_TOKENS,
@@ -103,10 +103,15 @@ def _decode(row: Row) -> str:
 
 
 def _other(row: Row) -> str:
-    other, total = row["other_ms"], row["total_ms"]
-    if not other or not total or other < VISIBLE * total:
+    parts = [part for part in stretches(row) if part.phase == "other"]
+    if not parts:
         return ""
-    return f"{duration(other)} that the log names no phase for (other); when in its time is not told."
+    where = [f"{duration(part.ms)} {part.about}" for part in parts if part.about != UNTOLD]
+    if not where:
+        return (
+            f"{duration(parts[0].ms)} that the log names no phase for (other); when in its time is not told."
+        )
+    return f"{' and '.join(where)} that the log names no phase for (other)."
 
 
 def tokens(row: Row) -> list[tuple[str, str]]:

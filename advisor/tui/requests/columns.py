@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 from rich.cells import cell_len, set_cell_size
 
 from advisor.live.history import PLACED_AT
@@ -14,10 +15,6 @@ from advisor.tui.requests.order import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    import polars as pl
-
     Row = Mapping[str, Any]
 
 UNKNOWN = "?"
@@ -110,6 +107,9 @@ _WORDS = (
 )
 _SLOT = Column("slot", "slot", 5, _text("slot"))
 _ID = Column("request_id", "id", 10, _text("request_id"), is_text=True)
+_GROWING = [column.name for column in (*_NUMBERS, _PREFILL_RATE)]
+"""Columns that are as wide as their largest number, where that is wider than usual."""
+
 _LEFT_OUT_FIRST = {
     **dict.fromkeys(("prefill_tok_s", "request_id", PLACE), GOOD_BAR),
     **dict.fromkeys(("source", "engine", "model", "cached_tokens", "slot"), LEAST_BAR),
@@ -132,6 +132,7 @@ class Facts:
         told: columns that some row tells.
         kinds: of the rows.
         days: whether the rows are of more than one day.
+        largest: of the columns that are numbers, the largest number.
     """
 
     def __init__(self) -> None:
@@ -139,8 +140,9 @@ class Facts:
         self.told: set[str] = set()
         self.kinds: set[str] = set()
         self.days = False
+        self.largest: dict[str, Any] = {}
         self._seen: dict[str, Any] = {}
-        self._began: datetime | None = None
+        self._times: list[datetime] = []
 
     def add(self, rows: pl.DataFrame) -> None:
         """Look at the next rows."""
@@ -152,10 +154,13 @@ class Facts:
             first = self._seen.setdefault(name, rows[name][0])
             if rows[name].ne_missing(first).any():
                 self.differing.add(name)
-        if PLACED_AT in self.told and not self.days:
-            last = rows[PLACED_AT].max()
-            self._began = self._began or rows[PLACED_AT].min()  # type: ignore[assignment]
-            self.days = self._began is not None and last - self._began > _DAY  # type: ignore[operator]
+        for name, most in rows.select(pl.col(_GROWING).max()).row(0, named=True).items():
+            if most is not None:
+                self.largest[name] = max(most, self.largest.get(name, most))
+        times = (*self._times, rows[PLACED_AT].min(), rows[PLACED_AT].max())
+        known = [time for time in times if isinstance(time, datetime)]
+        self._times = [min(known), max(known)] if known else []
+        self.days = bool(known) and self._times[1] - self._times[0] > _DAY
 
     @property
     def noun(self) -> str:
@@ -184,12 +189,20 @@ def columns(facts: Facts, last: int, width: int) -> list[Column]:
         *([at] if has_clock else []),
         *(column for column in _WORDS if column.name in facts.differing),
         *([_SLOT] if "slot" in facts.differing else []),
-        *(column for column in (_ID, *_NUMBERS, _PREFILL_RATE) if column.name in facts.told),
+        *(_wide(column, facts) for column in (_ID, *_NUMBERS, _PREFILL_RATE) if column.name in facts.told),
     ]
     for name, least in _LEFT_OUT_FIRST.items():
         if bar_width(chosen, width) < least and (name != PLACE or has_clock):
             chosen = [column for column in chosen if column.name != name]
     return chosen
+
+
+def _wide(column: Column, facts: Facts) -> Column:
+    """A column of numbers, none of which is cut."""
+    if column.name not in facts.largest:
+        return column
+    most = column.say({column.name: facts.largest[column.name], "kind": ""})
+    return replace(column, width=max(column.width, len(most)))
 
 
 def bar_width(chosen: list[Column], width: int) -> int:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     Compare = Callable[[pl.Expr, float], pl.Expr]
 
 _TERM = re.compile(
-    r"(?P<name>[A-Za-z#][\w/#-]*)(?P<how><=|>=|!=|==|=|<|>)(?P<value>\"[^\"]*\"|[^\s<>=!]*)(?=\s|$)"
-    r"|\"(?P<quoted>[^\"]*)\"|(?P<word>\S+)"
+    r"(?P<name>[A-Za-z#][\w/#-]*)\s*(?P<how><=|>=|!=|==|=|<|>)"
+    r"\s*(?P<value>\"[^\"]*\"|[\d.,]+\s+(?:[uµμm]?s|sec|m|min|h|%|t(?:ok(?:ens)?)?/s)|[^\s<>=!]*)(?=\s|$)"
+    r"|(?P<and>&+)(?=\s|$)|\"(?P<quoted>[^\"]*)\"|(?P<word>\S+)",
+    re.IGNORECASE,
 )
-_SPACED = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(?=[^\s<>=!])")
 _COMPARE: dict[str, Compare] = {
     "<=": operator.le,
     ">=": operator.ge,
@@ -67,7 +68,7 @@ def parse(text: str) -> pl.Expr | None:
     Raises:
         FilterError: a term is none.
     """
-    terms = [_term(found) for found in _TERM.finditer(_SPACED.sub(r"\1", text.strip()))]
+    terms = [_term(found) for found in _TERM.finditer(text) if not found["and"]]
     return pl.all_horizontal(terms).fill_null(value=False) if terms else None
 
 
@@ -98,7 +99,7 @@ def _text(name: str, how: str, value: str) -> pl.Expr:
     if how not in {"=", "==", "!="}:
         raise FilterError(f"{name} is a text: it takes = and !=, not {how}.")
     is_it = pl.col(column) == value if column in _EXACT or how == "==" else _holds(column, value)
-    return ~is_it.fill_null(value=False) if how == "!=" else is_it
+    return ~is_it if how == "!=" else is_it
 
 
 def _holds(column: str, word: str) -> pl.Expr:
@@ -112,6 +113,7 @@ def _escaped(word: str) -> str:
 
 def _number(name: str, value: str) -> tuple[pl.Expr, float]:
     """The column, or what is made of it, and the number that it is compared with."""
+    value = value.lower()
     try:
         if name in _TIMES:
             return pl.col(f"{name}_ms"), duration(value)[0]

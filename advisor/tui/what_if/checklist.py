@@ -101,7 +101,8 @@ class Checklist(OptionList):
         text = Text.assemble((mark + fix, "bold"), f"\n{_INDENT}")
         for phase in dict.fromkeys(str(finding.phase) for finding in choice.findings):
             text.append_text(phase_named(phase)).append(", ")
-        return text.append(f"{saved(SavingModel.model_validate(choice.saving))}, {choice.finding.confidence}")
+        text.append(f"{saved(SavingModel.model_validate(choice.saving))}, {choice.finding.confidence}")
+        return text.append(_about(choice))
 
 
 def _reason(choice: Choice) -> Text:
@@ -110,4 +111,8 @@ def _reason(choice: Choice) -> Text:
         why = f"no price: its switch is set to another value for: {choice.instead_of.title}"
     else:
         why = "no price: what it saves can't be computed from this log"
-    return Text(f"{_NONE}{choice.finding.title}\n{_INDENT}{why}")
+    return Text(f"{_NONE}{choice.finding.title}\n{_INDENT}{why}{_about(choice)}")
+
+
+def _about(choice: Choice) -> str:
+    return f", {choice.about}" if choice.about else ""
