@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
+import traceback
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.events import Event, InputEvent
@@ -167,6 +171,14 @@ class PhasewiseApp(App[None]):
         """The contents of the tab that is seen."""
         main = self.screen_stack[0]
         return main.query_one(f"#{main.query_one(TabbedContent).active}", TabPane).query_one(Pane)
+
+    def _fatal_error(self) -> None:
+        """A fault of ours: one sentence. Textual's own page shows what variables hold: a log's text."""
+        error, where = sys.exception(), ""
+        if error is not None and error.__traceback__ is not None:
+            *_, last = traceback.extract_tb(error.__traceback__)
+            where = f" ({type(error).__name__}, {Path(last.filename).name}:{last.lineno})"
+        self.panic(Text(f"phasewise: the screens stopped at a fault{where}; please report it."))
 
     # --- keys
 

@@ -39,6 +39,7 @@ def run(session: Session, command: Sequence[str]) -> None:
     Raises:
         InputError: there is no keyboard.
         KeyboardInterrupt: the user pressed Ctrl-C.
+        SystemExit: the screens stopped at a fault.
     """
     from advisor.tui.app import INTERRUPTED, PhasewiseApp
 
@@ -49,6 +50,8 @@ def run(session: Session, command: Sequence[str]) -> None:
     app.run()
     if app.return_code == INTERRUPTED:
         raise KeyboardInterrupt
+    if app.return_code:
+        raise SystemExit(app.return_code)
 
 
 def _take_keys_from_terminal() -> None:
@@ -56,8 +59,6 @@ def _take_keys_from_terminal() -> None:
     try:
         keyboard = os.open(_KEYBOARD, os.O_RDWR)
     except OSError:
-        raise InputError(
-            "no terminal to take keys from; `phasewise tail --plain` needs none."
-        ) from None
+        raise InputError("no terminal to take keys from; `phasewise tail --plain` needs none.") from None
     os.dup2(keyboard, 0)
     os.close(keyboard)
