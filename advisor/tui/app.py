@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import traceback
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """What the application returns after Ctrl-C."""
 
-ATTENDED_S, UNATTENDED_S = 0.5, 1.0
+ATTENDED_S, UNATTENDED_S = 0.5, 0.95
 """How often the screen is drawn anew: while somebody uses it, and while nobody does."""
 
 _LEFT_ALONE_S = 30.0
@@ -92,7 +93,7 @@ class PhasewiseApp(App[None]):
         self._judging = self._ended = False
         self._unjudged = True
         self._judging_pace = Pace(_JUDGE_EVERY_S)
-        self._used_at_s = self._drawn_at_s = time.monotonic()
+        self._used_at_s = self._looked_at_s = -math.inf
 
     def compose(self) -> ComposeResult:
         """A line on the sources, the tabs, and the keys."""
@@ -117,16 +118,17 @@ class PhasewiseApp(App[None]):
     # --- drawing
 
     def _tick(self) -> None:
-        """Take in what has come; draw it unless the view is paused, or nobody has looked for a while."""
-        if self._is_complete:
+        """Take in what has come, less often while nobody is there; draw it unless the view is paused."""
+        now_s = time.monotonic()
+        every_s = UNATTENDED_S if now_s - self._used_at_s > _LEFT_ALONE_S else 0.0
+        if self._is_complete or now_s - self._looked_at_s < every_s:
             return
+        self._looked_at_s = now_s
         self._unjudged |= bool(self.session.settle())
         for note in self.session.said():
             self.notify(note, markup=False, timeout=10)
         self._ask_rules()
-        now_s = time.monotonic()
-        every_s = UNATTENDED_S if now_s - self._used_at_s > _LEFT_ALONE_S else 0.0
-        if not self.paused and now_s - self._drawn_at_s >= every_s:
+        if not self.paused:
             self.draw()
 
     @property
@@ -160,7 +162,6 @@ class PhasewiseApp(App[None]):
         main, *above = self.screen_stack
         if not self.is_running or not main.is_mounted:
             return
-        self._drawn_at_s = time.monotonic()
         self.view = view(self.session, self._judged)
         if not above:
             main.query_one(StatusLine).show(self.view, paused=self.paused)
