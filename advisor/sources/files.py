@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import os
+import stat
 import sys
 import zlib
 from contextlib import contextmanager
@@ -142,13 +143,28 @@ def blocks(source: Input) -> Generator[bytes, None, None]:
         first = b""
         while len(first) < _MAGIC and (more := _read(source, raw, _SNIFF)):
             first += more
-        stream = _decompressed(first, raw)
-        begun = False
+        stream, ends = _decompressed(first, raw), _is_regular(raw)
+        in_hole, begun = False, False
         while block := _read(source, stream, BLOCK):
-            if not begun and _is_binary(block):
-                raise UnrecognisedError(f"{source.name}: this is a binary file, not a log")
-            begun = True
+            in_hole = not begun and ends and not block.strip(b"\0")
+            if not begun and not in_hole and _is_binary(block):
+                raise _binary(source)
+            begun = not in_hole
             yield block
+        if in_hole:
+            raise _binary(source)
+
+
+def _binary(source: Input) -> UnrecognisedError:
+    return UnrecognisedError(f"{source.name}: this is a binary file, not a log")
+
+
+def _is_regular(raw: BinaryIO) -> bool:
+    """Whether it ends: the hole that a truncated rotated log begins with may be as long as the log was."""
+    try:
+        return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

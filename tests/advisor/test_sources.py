@@ -152,7 +152,11 @@ def test_a_binary_inside_a_packed_file(tmp_path: Path) -> None:
         list(blocks(Input(str(path))))
 
 
-@pytest.mark.parametrize("log", [LOG.replace("launch", "la\0unch"), "\0" * 5000 + LOG], ids=["one", "hole"])
+@pytest.mark.parametrize(
+    "log",
+    [LOG.replace("launch", "la\0unch"), "\0" * 5000 + LOG, "\0" * 3_000_000 + LOG],
+    ids=["one", "hole", "large hole"],
+)
 def test_a_log_with_zero_bytes_is_no_binary(tmp_path: Path, log: str) -> None:
     path = tmp_path / "x.log"
     path.write_text(log)
