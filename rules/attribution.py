@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, cast
 import polars as pl
 
 PHASES = ("queue", "load", "prefill", "decode")
+_RAN = (pl.col("running").fill_null(0) > 0) | (pl.col("waiting").fill_null(0) > 0)
 VerdictPhase: TypeAlias = Literal["prefill", "decode", "queue", "load", "mixed", "unknown"]
 VERDICT_SHARE, VERDICT_LEAD = 0.40, 0.10
 PURE_WINDOWS, PURE_SHARE = 5, 0.70
@@ -99,11 +100,12 @@ SAMPLES = {
 
 
 def busy_windows(intervals: pl.DataFrame) -> pl.DataFrame:
-    """Windows in which the engine did something, as far as they tell.
+    """Windows in which the engine did something, also where it can't be told what.
 
     Batch lines are none: an engine may print every prefill batch and only some of the decode batches.
     """
-    return intervals.filter((pl.col("kind") == "window") & ~pl.col("phase").is_in(["idle", "unknown"]))
+    told = ~pl.col("phase").is_in(["idle", "unknown"])
+    return intervals.filter((pl.col("kind") == "window") & (told | ((pl.col("phase") == "unknown") & _RAN)))
 
 
 def busy_samples(intervals: pl.DataFrame) -> pl.DataFrame:
@@ -111,8 +113,7 @@ def busy_samples(intervals: pl.DataFrame) -> pl.DataFrame:
     for kind in SAMPLES:
         rows = intervals.filter(pl.col("kind") == kind)
         if rows.height:
-            ran = (pl.col("running").fill_null(0) > 0) | (pl.col("waiting").fill_null(0) > 0)
-            return busy_windows(rows) if kind == "window" else rows.filter(ran)
+            return busy_windows(rows) if kind == "window" else rows.filter(_RAN)
     return intervals.clear()
 
 

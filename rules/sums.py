@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rules.snapshots import Told
 
 _GROUP = ["source", "run", "engine", "model"]
+_OWES = (pl.col("kind") != "benchmark") & pl.col("total_ms").is_null() & pl.col("requests").is_null()
+"""Rows of a count that goes on, which tell neither a total nor how many requests have none."""
 
 
 def _of_servers(rows: pl.DataFrame) -> pl.DataFrame:
@@ -37,8 +39,8 @@ class Split:
     """Where the time of sums went, of rows as they come.
 
     Nothing is said while some of the work has no total, nor a number of requests that tells how much this is:
-    the rest would pass for the whole. A later row of the same start and model may still bring it; benchmarks
-    stand each for itself.
+    the rest would pass for the whole. A later row of the same start and model may still bring that total.
+    Benchmarks stand each for itself.
     """
 
     def __init__(self) -> None:
@@ -47,11 +49,11 @@ class Split:
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take the next rows, each of which counts once."""
-        self._told = merged(self._told, attribute(rows.with_columns(load_ms=pl.lit(None, pl.Float64))))
-        lacks = pl.col("total_ms").is_null() & pl.col("requests").is_null()
-        works = pl.any_horizontal(pl.col(SUMS) > 0)
-        counted = rows.filter((pl.col("kind") != "benchmark") & works)
-        last = counted.group_by(_GROUP, maintain_order=True).agg(lacks.last())
+        total_ms = pl.when(_OWES).then(0.0).otherwise("total_ms")
+        told = rows.with_columns(total_ms=total_ms, load_ms=pl.lit(None, pl.Float64))
+        self._told = merged(self._told, attribute(told))
+        works = rows.filter((pl.col("kind") != "benchmark") & pl.any_horizontal(pl.col(SUMS) > 0))
+        last = works.group_by(_GROUP, maintain_order=True).agg(_OWES.last())
         self._lacks |= {row[:-1]: row[-1] for row in last.iter_rows()}
 
     @property

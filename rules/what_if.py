@@ -211,7 +211,7 @@ def _named(parts: Iterable[Measures]) -> list[str]:
     engines = [list(group) for _, group in groupby(parts, key=lambda m: m.engine)]
     several = len(engines) > 1
     return [
-        ", ".join(filter(None, (several and m.engine, model)))
+        ", ".join(filter(None, (m.engine if several else None, model)))
         for group in engines
         for m, model in zip(group, ["", *names(group[1:])], strict=True)
     ]

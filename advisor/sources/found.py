@@ -43,12 +43,13 @@ PORTS = {
 _UNIT = "ollama"
 _UNIT_FOLDERS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system")
 
+_LMSTUDIO = {"lmstudio": "~/.lmstudio/server-logs"}
 _LOGS = {
-    "darwin": {"ollama": "~/.ollama/logs/server.log", "lmstudio": "~/.lmstudio/server-logs"},
-    "win32": {"ollama": "~/AppData/Local/Ollama/server.log", "lmstudio": "~/.lmstudio/server-logs"},
+    "darwin": {"ollama": "~/.ollama/logs/server.log", **_LMSTUDIO},
+    "win32": {"ollama": "~/AppData/Local/Ollama/server.log", **_LMSTUDIO},
+    "linux": {"ollama": "journalctl -u ollama --no-pager | phasewise -", **_LMSTUDIO},
 }
-_LINUX_LOGS = {"lmstudio": "~/.lmstudio/server-logs"}
-_JOURNAL = "journalctl -u ollama --no-pager | phasewise -"
+"""By system, a file or folder below the user's own, or what prints the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,11 @@ class Found:
 
 def places() -> list[tuple[str, str, bool]]:
     """Where engines log on this system: engine, a path or a command, and whether it is there."""
-    known = _LOGS.get(sys.platform)
-    if known is None:
-        return [("ollama", _JOURNAL, True)]
-    paths = ((engine, Path(place).expanduser()) for engine, place in known.items())
-    return [(engine, str(path), path.exists()) for engine, path in paths]
+    paths = {engine: (place, _own(place)) for engine, place in _known().items()}
+    return [
+        (engine, str(path or place), path.exists() if path else not place.startswith("~"))
+        for engine, (place, path) in paths.items()
+    ]
 
 
 def found() -> list[Found]:
@@ -96,10 +97,21 @@ def logs() -> list[Found]:
     return [*units, *(Found(engine, "file", str(path), "exists") for engine, path in files)]
 
 
+def _known() -> Mapping[str, str]:
+    return _LOGS.get(sys.platform, _LOGS["linux"])
+
+
+def _own(place: str) -> Path | None:
+    """The path of a place below the user's own folder; ``None`` for another, or where there is no folder."""
+    with suppress(RuntimeError):
+        return Path(place).expanduser() if place.startswith("~") else None
+    return None
+
+
 def _files() -> Iterator[tuple[str, Path]]:
-    for engine, place in _LOGS.get(sys.platform, _LINUX_LOGS).items():
-        path = Path(place).expanduser()
-        newest = _newest(path) if path.is_dir() else path
+    for engine, place in _known().items():
+        path = _own(place)
+        newest = _newest(path) if path is not None and path.is_dir() else path
         if newest is not None:
             yield engine, newest
 

@@ -10,14 +10,14 @@ import weakref
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
 from advisor.redact import clean
 from advisor.sources.pipe import Piped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _ASK_S, _END_S = 3.0, 1.0
 _KEPT, _LONG = 4096, 300
@@ -26,6 +26,10 @@ _STAMPED = re.compile(r"\d{4}-\d\d-\d\dT")
 """A line of the log, not of the program."""
 _SUFFIX = ".exe" if sys.platform == "win32" else ""
 """A batch file would be run by a shell."""
+_APART: Mapping[str, Any] = {"start_new_session": True}
+"""Ctrl-C is for us: a program that hears it too ends first, and that would be told as news."""
+if sys.platform == "win32":
+    _APART = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 _SEES_LITTLE = ("not seeing messages from other users", "insufficient permissions")
 
 
@@ -114,6 +118,7 @@ class Started:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if command.is_merged else subprocess.PIPE,
                 bufsize=0,
+                **_APART,
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -128,18 +133,29 @@ class Started:
         return clean(self._command.words[0].replace("\\", "/").rpartition("/")[2])
 
     @property
+    def _has_failed(self) -> bool:
+        return 0 < (self._process.returncode or 0) < _BY_SIGNAL
+
+    @property
     def has_caught_up(self) -> bool:
         """Whether what it had to tell of earlier has been read."""
         return self._out.has_caught_up
 
     def read(self, wait_s: float) -> bytes | None:
-        """What it printed, at most 1 MiB; waits up to ``wait_s`` for a byte. ``None`` after its end."""
+        """What it printed, at most 1 MiB; waits up to ``wait_s`` for a byte. ``None`` after its end.
+
+        Raises:
+            InputError: it failed.
+        """
         data = self._out.read(wait_s)
         if data and self._command.is_merged:
             self._last = (self._last + data[-_KEPT:])[-_KEPT:]
         if data is None and not self._has_ended:
             self._has_ended = True
-            self._notes.append(self._last_words())
+            words = self._last_words()
+            if self._has_failed:
+                raise InputError(words)
+            self._notes.append(words)
         return data
 
     def notes(self) -> list[str]:
@@ -153,6 +169,7 @@ class Started:
                 )
             else:
                 self._notes.append(f"{self.name}: {self._program} says: {_last_line(text)}")
+        self._notes.extend(self._out.notes())
         return [self._notes.popleft() for _ in range(len(self._notes))]
 
     def close(self) -> None:
@@ -176,7 +193,7 @@ class Started:
         if self._err is not None:
             self._err.join(_END_S)
         last = _last_line(self._last + self._said())
-        if last and _STAMPED.match(last) is None and 0 < (self._process.returncode or 0) < _BY_SIGNAL:
+        if last and _STAMPED.match(last) is None and self._has_failed:
             return f"{self.name}: {self._program} ended: {last}"
         return f"{self.name}: {self._program} ended."
 

@@ -44,10 +44,13 @@ def check(m: Measures) -> Caveat | None:
     if not averaged.height or m.attribution.split:
         return None
     span_ms = averaged["span_ms"].median()
-    over = f"over {span_ms / 1000:.0f} s and " if isinstance(span_ms, int | float) else "over time and "
+    over = (
+        f"over {round(span_ms / 1000, 1):g} s and " if isinstance(span_ms, int | float) else "over time and "
+    )
+    told = "answers" if m.intervals["source"].str.starts_with("http").all() else "stats lines"
     return Caveat(
         ID,
-        f"The {averaged.height} stats lines are averages {over}over all requests, idle time included: no "
+        f"The {averaged.height} {told} are averages {over}over all requests, idle time included: no "
         f"request's time to first token and no engine speed follows from them.{_prompt_tokens(m)}",
     )
 

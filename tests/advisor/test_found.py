@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,12 +19,11 @@ from advisor.errors import InputError
 from advisor.explain import welcome
 from advisor.options import Programs
 from advisor.sources import found
-from advisor.sources.found import Found, listening, logs
+from advisor.sources.found import Found, listening, logs, places
 from advisor.verbs.tail import offered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 METRICS = b"# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total 5\n"
 
@@ -119,6 +119,19 @@ def test_the_bare_command_names_the_same_places(home: Path, monkeypatch: pytest.
     assert f"  lmstudio      {home / '.lmstudio' / 'server-logs'} (not there)" in lines
     monkeypatch.setattr(sys, "platform", "linux")
     assert "  ollama        journalctl -u ollama --no-pager | phasewise -" in welcome().splitlines()
+
+
+def test_a_user_without_a_folder_of_his_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", nowhere)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert logs() == []
+    assert places() == [
+        ("ollama", "~/.ollama/logs/server.log", False),
+        ("lmstudio", "~/.lmstudio/server-logs", False),
+    ]
 
 
 def test_where_nothing_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.analysis import Options
 from advisor.live.kept import Kept
-from advisor.live.raw import GONE, MOST_BYTES, Raw, raw_lines, raw_of
+from advisor.live.raw import _NOT_APART, GONE, MOST_BYTES, Raw, raw_lines, raw_of
 from advisor.live.raw_words import said
 from advisor.live.session import Session
 from advisor.live.tails import TailedLog
@@ -197,6 +197,7 @@ class Piped:
     """Standard input that gives these blocks."""
 
     name = "-"
+    has_caught_up = False
 
     def __init__(self, parts: Iterable[bytes]) -> None:
         self._parts: Iterator[bytes] = iter(parts)
@@ -222,7 +223,7 @@ def ended(tail: TailedLog) -> tuple[Session, list[dict[str, Any]]]:
 def test_kept_lines_are_shown_and_older_ones_read_again(tmp_path: Path) -> None:
     path = tmp_path / "server.log.gz"
     path.write_bytes(gzip.compress(HEAD + timed(1) + timed(2)))
-    tail = TailedLog(Finished(Input(str(path))), SourceReader(Stream(str(path))))
+    tail = TailedLog(Finished(Input(str(path))), SourceReader(Stream(str(path))), grows=False, path=path)
     session, rows = ended(tail)
     kept = [raw_lines(session, row) for row in rows]
     assert [len(raw.lines) for raw in kept] == [4, 4]
@@ -230,6 +231,26 @@ def test_kept_lines_are_shown_and_older_ones_read_again(tmp_path: Path) -> None:
     assert [raw_lines(session, row) for row in rows] == kept
     path.unlink()
     assert raw_lines(session, rows[0]).problem == GONE
+
+
+def test_a_plain_file_is_not_read_from_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "server.log"
+    data = HEAD + b"".join(timed(task) for task in range(200))
+    path.write_bytes(data)
+    for grows in (True, False):
+        tail = TailedLog(Finished(Input(str(path))), SourceReader(Stream(str(path))), grows=grows, path=path)
+        session, rows = ended(tail)
+        kept = [raw_lines(session, row) for row in rows]
+        tail.kept = Kept(limit=1)
+        tail.kept.add(data[: rows[150]["offset"]])
+        tail.kept.add(data[rows[150]["offset"] :])
+        with monkeypatch.context() as patched:
+            patched.delattr("advisor.live.raw.blocks")
+            assert [raw_lines(session, row) for row in rows] == kept
+        path.write_bytes(data.replace(b"task", b"TASK"))
+        found = raw_lines(session, rows[0])
+        assert found.problem == (GONE if grows else _NOT_APART)
+        path.write_bytes(data)
 
 
 def test_a_pipe_cannot_be_read_again() -> None:

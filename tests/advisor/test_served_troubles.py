@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,13 @@ import pytest
 
 from advisor.errors import InputError
 from advisor.sources.served import Served, web
-from advisor.sources.served.web import NoAnswerError, Web
-from parsers.records import Aggregate
+from advisor.sources.served.engines import look
+from advisor.sources.served.round import Round
+from advisor.sources.served.watch import Watch
+from advisor.sources.served.web import ANSWER_S, Answer, NoAnswerError, Web
+from parsers.formats import FORMATS
+from parsers.formats.prometheus.scrape import scrapers
+from parsers.records import Aggregate, Interval
 from tests.advisor.stand import (
     PROPS,
     TOKEN,
@@ -96,6 +102,96 @@ def test_several_engines_behind_one_address_are_not_summed_up() -> None:
     assert summed(rows, "output_tokens") <= turn["n"]
     assert [note for note in notes if "several engines" in note] == notes
     assert len(notes) == 1
+
+
+def test_the_time_of_an_answer_is_when_its_numbers_came() -> None:
+    """Who answers is asked after that, and may take a while to say so."""
+
+    def later(handler: BaseHTTPRequestHandler) -> None:
+        time.sleep(0.3)
+        send(handler, 200, b'{"version": "0.32.0"}')
+
+    body = b"""# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{model_name="m"} 1
+vllm:num_requests_waiting{model_name="m"} 0
+vllm:prompt_tokens_total{model_name="m"} 100
+vllm:generation_tokens_total{model_name="m"} %d
+"""
+    with standing() as stand:
+        stand.says("/metrics", body % 100)
+        stand.pages["/version"] = later
+        with watching(stand) as served:
+            rows = answered(served, 1)
+            stand.says("/metrics", body % 130)
+            rows += answered(served, 1)
+    first, second = (row for row in rows if isinstance(row, Interval))
+    assert first.span_ms is None
+    assert second.span_ms is not None
+    assert second.span_ms >= 300
+    assert first.time is not None
+    assert second.time is not None
+    assert (second.time - first.time).total_seconds() * 1000 == pytest.approx(second.span_ms, abs=20)
+
+
+def test_a_fault_of_ours_ends_it_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(_: Web, path: str) -> Answer:
+        raise RuntimeError("secret")
+
+    with standing() as stand:
+        llama(stand, prompt=5, output=5)
+        with watching(stand) as served:
+            answered(served, 2)
+            monkeypatch.setattr(Web, "get", breaks)
+            end_s = time.monotonic() + 10
+            while served.read(0.05) is not None:
+                assert time.monotonic() < end_s
+            assert served.notes() == [
+                f"{served.name}: asking it broke off by a fault of phasewise (RuntimeError)."
+            ]
+            assert served.read(0.05) is None
+            assert served.notes() == []
+
+
+def test_a_model_that_is_unloaded_and_loaded_again() -> None:
+    def body(**models: int) -> bytes:
+        lines = ["# TYPE vllm:num_requests_running gauge"]
+        for name, done in models.items():
+            label = f'{{model_name="{name}"}}'
+            lines += [
+                f"vllm:num_requests_running{label} 1",
+                f"vllm:num_requests_waiting{label} 0",
+                f"vllm:prompt_tokens_total{label} {done * 100}",
+                f"vllm:generation_tokens_total{label} {done * 10}",
+                f"vllm:e2e_request_latency_seconds_sum{label} {done}",
+                f"vllm:e2e_request_latency_seconds_count{label} {done}",
+            ]
+        return ("\n".join(lines) + "\n").encode()
+
+    known, watch, rows = scrapers(FORMATS), Watch("s"), []
+    for at, done in enumerate(
+        ({"a": 5, "b": 50}, {"a": 6, "b": 55}, {"a": 7}, {"b": 56}, {"b": 2}, {"a": 8})
+    ):
+        pages = {"/metrics": Answer(200, "", body(**done))}
+        looked = look(lambda path: pages.get(path, Answer(404, "", b"")), known) if not at else None  # noqa: B023
+        if at == 4:
+            assert watch.notes() == []
+            watch.take(Round(datetime.now(UTC), at - 0.5, {"/metrics": Answer(200, "", body(a=7))}))
+        rows += watch.take(Round(datetime.now(UTC), float(at), pages, looked))
+    sums = [row for row in rows if isinstance(row, Aggregate)]
+    assert [(row.model, row.requests, row.span_ms) for row in sums] == [
+        ("a", 1, 1000.0),
+        ("b", 5, 1000.0),
+        ("a", 1, 1000.0),
+        ("b", 1, 2000.0),
+        ("b", 2, 500.0),
+        ("a", 1, 1500.0),
+    ]
+    assert [row.decode_tok_s for row in rows if isinstance(row, Interval)][-3:] == [
+        5.0,
+        40.0,
+        pytest.approx(6.667, abs=0.001),
+    ]
+    assert watch.notes() == ["s: b was loaded again: its counters began anew."]
 
 
 def test_an_engine_that_goes_away_and_comes_back() -> None:
@@ -269,7 +365,7 @@ def test_closing_does_not_wait_for_an_answer() -> None:
         assert served.read(0.2) == []
         began_s = time.monotonic()
         served.close()
-        assert time.monotonic() - began_s < 2
+        assert time.monotonic() - began_s < ANSWER_S / 2
         assert served.read(0.1) is None
 
 

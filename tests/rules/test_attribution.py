@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.attribution import attribute, verdict
-from tests.rules.helpers import requests
+from rules.attribution import attribute, interval_verdict, verdict
+from tests.rules.helpers import measures, requests
 
 PHASES = ("queue", "load", "prefill", "decode")
 
@@ -63,3 +63,12 @@ def test_shares_are_shares(rows: list[tuple[float | None, ...]]) -> None:
     told = [share for share in found.phase_share.values() if share is not None]
     assert all(0 <= share <= 1 + 1e-9 for share in told)
     assert not told or sum(told) == pytest.approx(1, abs=1e-6)
+
+
+def test_windows_of_which_nobody_knows_what_they_did_decide_nothing() -> None:
+    """A prompt of 20 s is told when it is done: until then, short windows don't tell what was done."""
+    known = [{"phase": "decode", "running": 1, "span_ms": 500.0}] * 20
+    silent = [{"phase": "unknown", "running": 1, "span_ms": 500.0}] * 40
+    nothing = [{"phase": "unknown", "running": 0, "span_ms": 500.0}] * 40
+    assert interval_verdict(measures(intervals=[*known, *nothing]).intervals).phase == "decode"
+    assert interval_verdict(measures(intervals=[*known, *silent]).intervals).phase == "unknown"

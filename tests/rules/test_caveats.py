@@ -312,6 +312,9 @@ def test_windows_are_averages() -> None:
     text = said(measures(intervals=[{**window, "line": i} for i in range(6)]), "interval-lines")
 
     assert text.startswith("The 6 stats lines are averages over 10 s and over all requests")
+    polled = {**window, "span_ms": 512.0, "source": "http://127.0.0.1:8000"}
+    text = said(measures(intervals=[{**polled, "line": i} for i in range(29)]), "interval-lines")
+    assert text.startswith("The 29 answers are averages over 0.5 s and over all requests")
 
 
 def test_docs() -> None:

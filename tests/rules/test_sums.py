@@ -106,13 +106,14 @@ def test_a_part_that_has_totals_does_not_stand_for_the_whole() -> None:
     counted = {**at_once, "requests": 2}
     assert summed(alone, idle).sums.attribution.wall_ms == 10.0
     assert summed(alone, counted).sums.attribution.wall_ms == 10.0
-    for rows in (
+    cases: list[list[dict[str, Any]]] = [
         [alone, at_once],
         [alone, at_once, idle],
         [at_once, {**alone, "run": 1}],
         [alone, {**at_once, "model": "b"}],
         [{**alone, "kind": "since_start"}, {**at_once, "kind": "since_start", "model": "b"}],
-    ):
+    ]
+    for rows in cases:
         m = summed(*rows)
         assert m.sums.attribution == NOTHING
         assert m.sums.total("decode_ms") == sum(row["decode_ms"] for row in rows)
@@ -121,7 +122,9 @@ def test_a_part_that_has_totals_does_not_stand_for_the_whole() -> None:
 
 
 def test_the_split_of_sums_that_come_one_after_the_other_is_that_of_all() -> None:
-    rows = [{"kind": "between", "total_ms": ms, "decode_ms": ms / 2, "requests": 1} for ms in (10.0, 30.0, 5.0)]
+    rows = [
+        {"kind": "between", "total_ms": ms, "decode_ms": ms / 2, "requests": 1} for ms in (10.0, 30.0, 5.0)
+    ]
     whole, split = summed(*rows).sums, Split()
     for at in range(len(rows)):
         split.add(whole.rows[at : at + 1])

@@ -163,7 +163,9 @@ def test_several_models_each_with_its_own_changes() -> None:
     assert len(found.parts) > 2
     after = what_if.after(ids(what_if))
     assert after.saving == found.combined
-    assert {(c.finding.rule, c.saving) for c in what_if.priced} <= {(f.rule, f.saving) for f in found.findings}
+    assert {(c.finding.rule, c.saving) for c in what_if.priced} <= {
+        (f.rule, f.saving) for f in found.findings
+    }
     assert [c.about for c in what_if.priced] == [c.finding.title.partition(":")[0] for c in what_if.priced]
     saved = what_if.before.total_ms - after.total_ms
     slow = whole.generations["model"].cast(str).to_numpy() == "large.gguf"

@@ -147,11 +147,13 @@ class Served:
             self._thread.join(_CLOSE_S)
 
     def _ask(self) -> None:
-        """Ask until it is closed; what went wrong is told, since a thread that dies unseen looks like peace."""
+        """Ask until it is closed. A fault of ours is told: a thread that dies unseen looks like silence."""
         try:
             self._ask_on()
         except Exception as error:
-            self._fault = f"{self.name}: asking it broke off by a fault of phasewise ({type(error).__name__})."
+            self._fault = (
+                f"{self.name}: asking it broke off by a fault of phasewise ({type(error).__name__})."
+            )
         finally:
             self._ended = True
             self._web.close()

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 def phase_of(row: Interval, slots: Slots | None) -> str:
     """As `parsers.formats.vllm.stats.phase` decides it, by whole tokens, and by the slots if those are open.
 
-    A window is short: where no token came, a slot still tells whether it reads or writes.
+    A window is short. Where no token came, or not one for each request, they may read long prompts, or be
+    slow to write: only a slot tells.
     """
     running, made = row.running, row.decode_tokens
     if running is not None and row.waiting and row.waiting >= running:
@@ -24,5 +25,5 @@ def phase_of(row: Interval, slots: Slots | None) -> str:
     if slots is not None:
         return ("mixed" if slots.prefilling else "decode") if made else slots.phase
     if made < running:
-        return "prefill"
+        return "unknown"
     return "decode" if made else "idle"

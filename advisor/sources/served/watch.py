@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from advisor.redact import clean
 from advisor.sources.served import llama_server, ollama
 from advisor.sources.served.engines import METRICS
 from advisor.sources.served.phases import phase_of
@@ -63,7 +64,7 @@ class Watch:
         self._from_zero = from_zero
         self._last: Snapshot | None = None
         self._suspect: Snapshot | None = None
-        self._numbers: dict[str | None, Numbers] = {}
+        self._numbers: dict[str | None, tuple[Numbers, float]] = {}
         self._sums: dict[str | None, Since] = {}
         self._progress = llama_server.Progress()
         self._loaded: dict[str, ollama.Model] | None = None
@@ -192,12 +193,10 @@ class Watch:
     def _sums_of(
         self, now: Snapshot, scraper: Scraper, slots: llama_server.Slots | None, came: Round
     ) -> Iterator[Row]:
-        begins = self._last is None
-        span_ms = None if begins else self._span_ms(came)
         self._learn_of(now)
         windows = []
         for model, numbers in now.models.items():
-            earlier = self._numbers.get(model, numbers if begins and not self._from_zero else None)
+            earlier, span_ms = self._before(model, numbers, came)
             if model not in self._sums:
                 self._sums[model] = Since(scraper.names, earlier)
             added = numbers.added_since(earlier)
@@ -213,8 +212,24 @@ class Watch:
                 self._complete(window, numbers, slots)
                 windows.append(window)
         self._last, self._clock_s = now, came.clock_s
-        self._numbers |= now.models
+        self._numbers |= {model: (numbers, came.clock_s) for model, numbers in now.models.items()}
         yield from self._busy(windows)
+
+    def _before(
+        self, model: str | None, numbers: Numbers, came: Round
+    ) -> tuple[Numbers | None, float | None]:
+        """What a model had counted when it was last told, and how long ago that was.
+
+        A model that is loaded again counts from zero: all of it has come since the last answer.
+        """
+        if self._last is None:
+            return None if self._from_zero else numbers, None
+        known, clock_s = self._numbers.get(model, (None, self._clock_s))
+        if known is not None and numbers.fell_since(known):
+            self._note(f"{clean(model or 'a model')} was loaded again: its counters began anew")
+            self._sums.pop(model)
+            known, clock_s = None, self._clock_s
+        return known, None if clock_s is None else _ms(came.clock_s - clock_s)
 
     def _complete(self, window: Interval, numbers: Numbers, slots: llama_server.Slots | None) -> None:
         """What a window was spent on, and of llama-server how many tokens it had."""
@@ -251,7 +266,7 @@ class Watch:
             yield from ollama.changes(before, now)
 
     def _span_ms(self, came: Round) -> float | None:
-        return None if self._clock_s is None else round(1000 * (came.clock_s - self._clock_s), 3)
+        return None if self._clock_s is None else _ms(came.clock_s - self._clock_s)
 
     def _told(self, row: Row, came: Round) -> Row:
         self.counts.impossible_values += leave_out_impossible(row)
@@ -262,6 +277,10 @@ class Watch:
         self.counts.events += isinstance(row, Event)
         self.counts.aggregates += isinstance(row, Aggregate)
         return row
+
+
+def _ms(seconds: float) -> float:
+    return round(1000 * seconds, 3)
 
 
 def _kind(trouble: str) -> str:

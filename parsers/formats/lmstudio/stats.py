@@ -5,7 +5,8 @@ All of them give the time to first token and the tokens; not all give the same t
 after the first. Beside llama-server's lines of the same request theirs is its prompt eval time, so its clock
 starts at the slot. REST v0 gives `generation_time`, and a rate over all tokens or over those after the first:
 where it is neither, the time means something else and is left out. REST v1 and `lms chat --stats` give the
-rate alone. Where the clock of their time to first token starts is not documented.
+rate alone. Where the clock of their time to first token starts is not documented; but v1's is shorter than
+the load that came before it, so the total is the load and both.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def fill(row: Request, fields: dict[str, str], counts: Counts) -> bool:
     row.total_ms = _ms(_number(fields, "total_s"))
     row.ttft_from = "slot" if row.total_ms is not None and row.ttft_ms is not None else None
     if row.total_ms is None and row.ttft_ms is not None and row.decode_ms is not None:
-        row.total_ms = round(row.ttft_ms + row.decode_ms, 3)
+        row.total_ms = round((row.load_ms or 0.0) + row.ttft_ms + row.decode_ms, 3)
     return True
 
 
