@@ -24,6 +24,7 @@ _DOING = {
     "load": "loading the model",
 }
 
+
 def only_benchmarks(m: Measures) -> bool:
     """Whether the rows are a benchmark's, which has nobody waiting."""
     return m.requests.height > 0 and (m.requests["kind"] == "benchmark").all()

@@ -17,7 +17,8 @@ def summarise(m: Measures) -> Summary:
     """The summary of these measures."""
     rows, means = m.generations, _means(m)
     attributed = m.attribution if means is None else m.sums.attribution
-    starts = (rows if means is None else m.sums.rows)["ttft_from"].drop_nulls().unique().to_list()
+    timed = (rows if means is None else m.sums.rows).drop_nulls("ttft_ms")
+    starts = timed["ttft_from"].unique().to_list()
     return Summary(
         requests=rows.height,
         intervals=m.intervals.height,

@@ -128,26 +128,32 @@ def screen(source: Path, log: Path, rate: float, seconds: float, wanted: int, ke
     memory, before_s, began = Sampler(child), cpu_s(child), time.monotonic()
     writing = writer(source, log, rate, seconds)
     answers: list[float] = []
-    seen = b""
+    told = 0
     while writing.poll() is None:
         for key, mark in TABS if keys else ():
             pressed = time.monotonic()
             os.write(terminal, key.encode())
-            seen = _drain(terminal, KEY_EVERY_S, mark)
+            answer = _drain(terminal, KEY_EVERY_S, mark)
             answers.append(1000 * (time.monotonic() - pressed))
-            seen += _drain(terminal, KEY_EVERY_S)
+            told = max(told, _told(answer), _told(_drain(terminal, KEY_EVERY_S)))
         if not keys:
-            seen = _drain(terminal, 1)
+            told = max(told, _told(_drain(terminal, 1)))
     used, took = cpu_s(child) - before_s, time.monotonic() - began
-    told, end = 0, time.monotonic() + SETTLE_S
+    end = time.monotonic() + SETTLE_S
     while told < wanted and time.monotonic() < end:
-        counts = re.findall(rb"([\d,]+) requests", _drain(terminal, 1))
-        told = max([told, *(int(count.replace(b",", b"")) for count in counts)])
+        told = max(told, _told(_drain(terminal, 1)))
     os.write(terminal, b"q")
     with suppress(SystemExit):
         _drain(terminal, 5)
     os.waitpid(child, 0)
     return Cost(told, used / took, *_memory(memory.mb), answers)
+
+
+def _told(seen: bytes) -> int:
+    """The number of requests in the status line, if it was drawn."""
+    return max(
+        (int(count.replace(b",", b"")) for count in re.findall(rb"([\d,]+) requests", seen)), default=0
+    )
 
 
 def _drain(terminal: int, wait_s: float, mark: bytes | None = None) -> bytes:

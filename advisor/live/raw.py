@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
@@ -19,6 +18,7 @@ from parsers.limits import SlowPatternError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from advisor.live.session import Session
     from advisor.redact import Plain
@@ -90,8 +90,8 @@ def raw_lines(session: Session, row: Mapping[str, Any], is_over: Callable[[], bo
         return Raw(problem=GONE)
     try:
         data = tail.kept.get(row["offset"], MOST_BYTES)
-        if data is None and _still_holds(tail):
-            data = _again(blocks(Input(tail.name)), row["offset"], is_over)
+        if data is None and tail.name != STDIN and tail.path is not None and tail.path.is_file():
+            data = _again(tail, tail.path, row["offset"], is_over)
     except InputError as error:
         return Raw(problem=_UNREADABLE.format(reason=words.text(str(error))))
     if data is None:
@@ -99,22 +99,23 @@ def raw_lines(session: Session, row: Mapping[str, Any], is_over: Callable[[], bo
     return raw_of(row, data, session.formats, words, (row["engine"], tail.engine, None))
 
 
-def _still_holds(tail: TailedLog) -> bool:
-    """Whether the source's file still has what was read of it: it is complete, or was never rotated."""
-    path = Path(tail.name)
-    if tail.name == STDIN or not path.is_file():
-        return False
-    if not tail.grows:
-        return True
-    offset, told = tail.kept.first()
+def _again(tail: TailedLog, path: Path, offset: int, is_over: Callable[[], bool]) -> bytes | None:
+    """At most `MOST_BYTES` of what was read, from an offset on; ``None`` where its file has it no more.
+
+    Raises:
+        InputError: a file that is complete can't be read again.
+    """
     with suppress(OSError), path.open("rb") as file:
-        file.seek(offset)
-        return file.read(len(told)) == told
-    return False
+        at, told = tail.kept.first()
+        file.seek(at)
+        if told and file.read(len(told)) == told:
+            file.seek(offset)
+            return file.read(MOST_BYTES) or None
+    return None if tail.grows else _unpacked(blocks(Input(str(path))), offset, is_over)
 
 
-def _again(source: Iterator[bytes], offset: int, is_over: Callable[[], bool]) -> bytes | None:
-    """The bytes of a source from an offset on, at most `MOST_BYTES`; ``None`` where it is shorter now."""
+def _unpacked(source: Iterator[bytes], offset: int, is_over: Callable[[], bool]) -> bytes | None:
+    """The bytes of a compressed file from an offset on; ``None`` where it is shorter now."""
     at, kept = 0, bytearray()
     for block in source:
         if at + len(block) > offset:

@@ -124,10 +124,11 @@ class PhasewiseApp(App[None]):
         if self._is_complete or now_s - self._looked_at_s < every_s:
             return
         self._looked_at_s = now_s
+        ended = self.session.ended  # asked first: what came until then settles now
         self._unjudged |= bool(self.session.settle())
         for note in self.session.said():
             self.notify(note, markup=False, timeout=10)
-        self._ask_rules()
+        self._ask_rules(ended=ended)
         if not self.paused:
             self.draw()
 
@@ -136,9 +137,9 @@ class PhasewiseApp(App[None]):
         """Whether nothing will change any more: all is read, judged and drawn."""
         return self._ended and not self._unjudged and not self._judging
 
-    def _ask_rules(self) -> None:
+    def _ask_rules(self, *, ended: bool) -> None:
         """Have what is kept judged, if there is more of it than last time, and it was some time ago."""
-        if (ended := self.session.ended) and not self._ended:
+        if ended and not self._ended:
             self._ended = self._unjudged = True
         anything = ended or self.session.totals.rows.total() > 0
         if anything and self._unjudged and not self._judging and self._judging_pace.is_due:

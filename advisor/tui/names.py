@@ -1,4 +1,4 @@
-"""What the screens call findings: by their rules; those of one rule are numbered, and told apart by their engines."""
+"""What the screens call findings: by their rules; those of one rule are numbered, their engines named."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from advisor.diagnosis import Diagnosis
+    from advisor.live.view import Judged
     from advisor.model import Analysis, FindingModel
     from rules.rule import Finding
 
@@ -32,11 +33,14 @@ def of_parts(diagnosis: Diagnosis) -> list[list[str]]:
     return [[taken(finding) for finding in findings] for _, findings in diagnosis.parts]
 
 
-def engines(diagnosis: Diagnosis) -> dict[str, str]:
-    """By a finding's name, the engine that it is about; empty where all findings are about one."""
-    parts = zip(diagnosis.parts, of_parts(diagnosis), strict=True)
-    found = {name: str(measures.engine) for (measures, _), names in parts for name in names}
-    return found if len(set(found.values())) > 1 else {}
+def titles(judged: Judged) -> dict[str, str]:
+    """What findings say, by their names; under their engines' names where they are about several."""
+    said = {name: finding.title for name, finding in named(judged.analysis).items()}
+    parts = zip(judged.diagnosis.parts, of_parts(judged.diagnosis), strict=True)
+    engine = {name: str(measures.engine) for (measures, _), names in parts for name in names}
+    if len(set(engine.values())) < 2:
+        return said
+    return {name: f"{engine[name]}: {title}" for name, title in said.items()}
 
 
 def _names(rules: Iterable[str]) -> list[str]:

@@ -8,12 +8,6 @@ from textual.widgets import OptionList
 class List(OptionList):
     """Textual's, which fails on a page key where not one of its lines is seen."""
 
-    def action_page_up(self) -> None:
-        """A screenful up."""
-        if self.scrollable_content_region:
-            super().action_page_up()
-
-    def action_page_down(self) -> None:
-        """A screenful down."""
-        if self.scrollable_content_region:
-            super().action_page_down()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Page keys only do something where there is a page."""
+        return not action.startswith("page_") or bool(self.scrollable_content_region)

@@ -9,6 +9,8 @@ from textual.containers import Vertical
 if TYPE_CHECKING:
     from advisor.live.view import View
 
+WAITING = "The rules are asked as soon as there is something to ask about."
+
 
 class Pane(Vertical):
     """A tab's contents. Only the one that is seen is asked to show a view, a few times a second at most."""

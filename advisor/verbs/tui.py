@@ -45,9 +45,7 @@ def tui(
     from advisor.tui.terminal import has_screen, run
 
     if not has_screen():
-        raise InputError(
-            "the screens need a terminal with UTF-8; `phasewise analyze` prints a page."
-        )
+        raise InputError("the screens need a terminal with UTF-8; `phasewise analyze` prints a page.")
     require_facts(asked)
     formats = looked_for(engine, format_file)
     tails, problems = finished(paths, engine=engine, formats=formats)

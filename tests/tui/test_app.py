@@ -102,7 +102,7 @@ def test_ctrl_c_ends_as_it_ends_any_command() -> None:
 def test_a_fault_is_one_sentence_without_what_variables_hold(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(self: PhasewiseApp) -> None:
+    def broken(self: PhasewiseApp, *, ended: bool) -> None:
         secret = "a prompt"
         raise ZeroDivisionError(secret)
 

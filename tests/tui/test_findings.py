@@ -16,9 +16,10 @@ from textual.widgets import Button, Input, Static
 from advisor.errors import InputError
 from advisor.tui.findings.finding import UNTOLD, FindingView
 from advisor.tui.findings.listing import FindingList
-from advisor.tui.names import named
 from advisor.tui.findings.pane import FindingsPane
+from advisor.tui.names import named
 from advisor.tui.report_dialog import ReportDialog, place, proposed
+from advisor.tui.setup.pane import note_of
 from advisor.tui.setup.process_starts import MOST, rows
 from tests.diagnosis.cases import CASES
 from tests.rules.helpers import measures
@@ -118,6 +119,11 @@ def test_where_each_fact_is_from(snapshot: SnapshotAssertion) -> None:
         await pilot.resize_terminal(*LARGE)
 
     assert pane_of(run([RELOADS, WINDOWS], (80, 90), ["5"], then=then).text) == snapshot(name="large")
+
+
+def test_a_note_names_its_source_once() -> None:
+    assert note_of("a.log", "a.log: no such file yet.") == "a.log: no such file yet."
+    assert note_of("a.log", "It was emptied.") == "a.log: It was emptied."
 
 
 def test_process_starts() -> None:

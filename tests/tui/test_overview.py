@@ -22,11 +22,11 @@ from advisor.live.view import View, judged, view
 from advisor.tui import pace
 from advisor.tui.app import PhasewiseApp
 from advisor.tui.overview.chart import Chart, unbroken
-from advisor.tui.overview.gauges import gauges
+from advisor.tui.overview.gauges import gauges, recent_title
 from advisor.tui.overview.pane import OverviewPane
 from advisor.tui.overview.ticks import number_ticks, time_ticks, value_ticks
 from advisor.tui.overview.top_findings import TopFindings
-from advisor.tui.overview.trend import EACH, HIGH, LINE, MOST_POINTS, STRETCHES, trends
+from advisor.tui.overview.trend import EACH, HIGH, LINE, MOST_POINTS, NO_COMMON_CLOCK, STRETCHES, trends
 from tests.advisor.helpers import at_rates, prefixed
 from tests.tui.running import LARGE, SAMPLES, SMALL, run, session_of, text_of
 
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
     from textual.widget import Widget
 
-    from advisor.model import Analysis
+    from advisor.live.view import Judged
+    from advisor.model import FindingModel
 
 
 def pane_of(text: str) -> str:
@@ -47,9 +48,9 @@ def pane_of(text: str) -> str:
     return "\n".join(text.splitlines()[3:-1])
 
 
-def seen(folder: Path, name: str, *, rules: bool = True) -> View:
-    """A finished log as it is shown."""
-    session = session_of([str(folder / name)])
+def seen(folder: Path, *names: str, rules: bool = True) -> View:
+    """Finished logs as they are shown."""
+    session = session_of([str(folder / name) for name in names])
     session.start()
     while not session.ended:
         time.sleep(0.005)
@@ -115,32 +116,31 @@ def host(widget: Widget, then: Callable[[Host, Pilot[None]], Awaitable[None]], s
     asyncio.run(go())
 
 
-def analysis_of(view: View) -> Analysis:
-    assert view.judged is not None
-    return view.judged.analysis
-
-
 @pytest.mark.parametrize("size", [(40, 40), (80, 20)])
 def test_a_finding_is_chosen_by_key_and_mouse_and_no_title_breaks_the_list(
     ollama: View, size: tuple[int, int]
 ) -> None:
-    analysis = analysis_of(ollama)
-    one = analysis.findings[0]
+    judged = ollama.judged
+    assert judged is not None
+    one = judged.analysis.findings[0]
     titles = ["[bold]不明なモデル[/] " * 9, "x" * 200, "short"]
     findings = [one.model_copy(update={"title": t, "rule": f"rule-{n}"}) for n, t in enumerate(titles)]
     top = TopFindings()
 
+    def with_findings(found: list[FindingModel]) -> Judged:
+        return replace(judged, analysis=judged.analysis.model_copy(update={"findings": found}))
+
     async def choose(app: Host, pilot: Pilot[None]) -> None:
-        top.show(analysis.model_copy(update={"findings": findings}))
+        top.show(with_findings(findings))
         await pilot.pause()
         text = text_of(app)
         assert "[bold]" in text
         assert text.count("saves about") >= len(titles)
         assert all(cell_len(line) <= size[0] for line in text.splitlines())
         await pilot.press("tab", "down", "enter")
-        top.show(analysis.model_copy(update={"findings": findings[::-1][1:]}))
+        top.show(with_findings(findings[::-1][1:]))
         await pilot.press("enter")
-        top.show(analysis.model_copy(update={"findings": findings}))
+        top.show(with_findings(findings))
         await pilot.pause()
         await pilot.click(offset=(3, 1))
         assert app.chosen == ["rule-1", "rule-1", "rule-0"]
@@ -236,7 +236,7 @@ def test_a_span_takes_the_rows_of_the_last_minutes(ollama: View) -> None:
     assert whole.by_clock
     since = (ollama.now - timedelta(minutes=2)).timestamp()
     assert last.lines[0].x == tuple(x for x in whole.lines[0].x if x > since)
-    assert last.axis == "UTC, last 2 min 0 s"
+    assert last.axis == "UTC, last 2 min"
 
 
 def test_numbers_are_of_the_last_minutes_while_requests_come(ollama: View) -> None:
@@ -253,6 +253,141 @@ def test_numbers_are_of_the_last_minutes_while_requests_come(ollama: View) -> No
     assert dict(live.pairs)["a minute, last 5 min"] == f"{late.height / 5:.1f}"
     unknown = ollama.requests.with_columns(ttft_ms=pl.lit(None, pl.Float64))
     assert "TTFT, p95" not in dict(gauges(replace(ollama, requests=unknown)).pairs)
+
+
+def test_how_many_come_in_a_minute_is_of_the_time_that_is_known(ollama: View) -> None:
+    """Where a request begins that time, the others come in it."""
+    assert ollama.now is not None
+    seconds = pl.Series("placed_at", [ollama.now - timedelta(seconds=s) for s in (40, 0)]).cast(
+        ollama.requests[PLACED_AT].dtype
+    )
+    two = replace(
+        ollama, requests=ollama.requests.head(2).with_columns(seconds), events=ollama.events.clear()
+    )
+    assert dict(gauges(two).pairs)["a minute, over 40 s"] == f"{60 / 40:.1f}"
+    early = ollama.events.head(1).with_columns(pl.lit(ollama.now - timedelta(hours=1)).alias(PLACED_AT))
+    known = replace(two, events=early.cast(ollama.events.schema))
+    assert dict(gauges(known).pairs)["a minute, last 5 min"] == f"{2 / 5:.1f}"
+    cut = replace(known, recent_cut=True)
+    assert dict(gauges(cut).pairs)["a minute, over 40 s"] == f"{60 / 40:.1f}"
+    none = replace(known, recent_unplaced=1)
+    assert not any("a minute" in name for name, _ in gauges(none).pairs)
+
+
+def test_requests_that_no_clock_places_are_not_counted_as_none(ollama: View) -> None:
+    assert recent_title(replace(ollama, recent_requests=8)) == "Last 5 min, 8 requests"
+    unplaced = replace(ollama, recent_requests=8, recent_unplaced=2)
+    assert recent_title(unplaced) == "Last 5 min, at least 8 requests: 2 more have no clock"
+    assert recent_title(replace(unplaced, recent_requests=0)) == "Last 5 min"
+    cut = replace(ollama, recent_requests=8, recent_cut=True)
+    assert recent_title(cut) == "Last 5 min, at least 8 requests: older ones of them are no longer kept"
+    assert dict(gauges(replace(cut, ended=False)).pairs)["requests"].startswith("at least ")
+
+
+def test_the_last_minutes_hold_no_numbers_of_other_times(ollama: View) -> None:
+    kinds = pl.when(pl.int_range(pl.len()) < 3).then(pl.lit("embedding")).otherwise("kind").alias("kind")
+    view = replace(ollama, requests=ollama.requests.with_columns(kinds))
+    assert dict(gauges(view).pairs)["embedding requests"] == "3"
+    assert "ran at once, at most" in dict(gauges(view).pairs)
+    recent = dict(gauges(replace(view, ended=False)).pairs)
+    assert recent["embedding requests"] == "1"
+    assert "ran at once, at most" not in recent
+
+
+def test_where_a_first_token_is_counted_from_is_said_if_all_say_it(ollama: View) -> None:
+    assert "TTFT, p50 (from slot)" in dict(gauges(ollama).pairs)
+    some = pl.when(pl.int_range(pl.len()) < 2).then("ttft_from").alias("ttft_from")
+    assert "TTFT, p50" in dict(gauges(replace(ollama, requests=ollama.requests.with_columns(some))).pairs)
+
+
+def windows(*rows: tuple[int, int, int, float]) -> str:
+    """vLLM's lines: at which second which replica has how many running, at what speed."""
+    return "\n".join(
+        f"(APIServer pid=1) INFO 11-30 10:{s // 60:02}:{s % 60:02} [loggers.py:127] Engine {replica:03}: "
+        f"Avg prompt throughput: 300.0 tokens/s, Avg generation throughput: {rate} tokens/s, "
+        f"Running: {running} reqs, Waiting: 1 reqs, GPU KV cache usage: {running}0.0%, "
+        "Prefix cache hit rate: 12.0%"
+        for s, replica, running, rate in rows
+    )
+
+
+def test_replicas_that_print_into_one_log_are_added_up(tmp_path: Path) -> None:
+    both = [row for s in range(0, 80, 10) for row in ((s, 0, 5, 100.0), (s + (s == 70), 1, 1, 20.0))]
+    (tmp_path / "vllm.log").write_text(windows(*both))
+    view = seen(tmp_path, "vllm.log")
+    told = dict(gauges(view).pairs)
+    assert told["running / waiting, last"] == "6 / 2"
+    assert told["KV cache in use, last"] == "50 %"
+    assert "running, at most" not in told
+    requests, decode, _ = trends(view)
+    assert [line.y for line in requests.lines] == [(6.0,) * 8, (2.0,) * 8]
+    assert decode.lines[0].y == (120.0,) * 8
+
+
+def test_replicas_that_print_out_of_step_are_not_taken_for_one(tmp_path: Path) -> None:
+    both = [row for s in range(0, 80, 10) for row in ((s, 0, 5, 100.0), (s + 4, 1, 1, 20.0))]
+    (tmp_path / "vllm.log").write_text(windows(*both))
+    view = seen(tmp_path, "vllm.log")
+    assert "running / waiting, last" not in dict(gauges(view).pairs)
+    assert trends(view)[0].lacks == "The windows of this log don't tell how many requests run."
+
+
+def test_engines_of_several_sources_are_added_up_while_they_run(tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_text(windows(*((s, 0, 5, 100.0) for s in range(0, 80, 10))))
+    (tmp_path / "two.log").write_text(windows(*((s, 0, 1, 20.0) for s in range(3, 33, 10))))
+    view = seen(tmp_path, "one.log", "two.log")
+    assert trends(view)[0].lines[0].y == (5, *(6,) * 7, 5, 5, 5)
+    assert dict(gauges(view).pairs)["running / waiting, last"] == "5 / 1"
+    unplaced = view.intervals.with_columns(pl.lit(None, view.intervals[PLACED_AT].dtype).alias(PLACED_AT))
+    view = replace(view, intervals=unplaced)
+    assert "running / waiting, last" not in dict(gauges(view).pairs)
+    assert trends(view)[1].lacks == NO_COMMON_CLOCK
+
+
+def test_one_window_is_too_few_for_a_chart(tmp_path: Path) -> None:
+    (tmp_path / "vllm.log").write_text(windows((0, 0, 5, 100.0)))
+    view = seen(tmp_path, "vllm.log")
+    assert view.now is not None
+    later = replace(view, now=view.now + timedelta(hours=1))
+    assert trends(later, timedelta(minutes=5))[0].lacks == "None of the windows came in this time."
+    requests, _, _ = trends(view)
+    assert requests.lacks == "So far one of the windows tells how many requests run: a chart takes 2."
+
+
+def test_the_sentence_says_which_requests_it_is_of(ollama: View) -> None:
+    pane = OverviewPane()
+
+    async def watch(app: Host, pilot: Pilot[None]) -> None:
+        async def text(view: View) -> str:
+            pane.show(view)
+            await pilot.pause()
+            return text_of(app)
+
+        assert "10 requests." not in await text(ollama)
+        assert "As of 10 requests." in await text(replace(ollama, ended=False))
+        totals = replace(ollama.totals, requests=12)
+        twice = replace(
+            ollama, requests=pl.concat([ollama.requests] * 2), totals=replace(totals, requests=20)
+        )
+        assert "As of 10 requests." in await text(twice)
+        assert "Of the last 10 requests." in await text(replace(ollama, ended=False, totals=totals))
+
+    host(pane, watch, (120, 40))
+
+
+def test_charts_and_their_key_are_there_where_lines_are_left(ollama: View) -> None:
+    pane = OverviewPane()
+
+    async def watch(app: Host, pilot: Pilot[None]) -> None:
+        for size, has_charts in (((80, 20), False), ((100, 28), True), ((80, 20), False), ((120, 40), True)):
+            await pilot.resize_terminal(*size)
+            pane.show(replace(ollama, ended=False))
+            await pilot.pause()
+            await pilot.pause()
+            assert ("•" in text_of(app)) == has_charts
+            assert ("t" in app.screen.active_bindings) == has_charts
+
+    host(pane, watch, (80, 20))
 
 
 _FINITE = st.floats(1e-3, 1e9)

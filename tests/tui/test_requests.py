@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.analysis import Options
+from advisor.live.history import PLACED_AT
 from advisor.live.session import Session
 from advisor.live.tails import TailedLog
 from advisor.live.view import Judged, judged, view
+from advisor.model import Line
 from advisor.report.rows import DERIVED
 from advisor.tui.app import PhasewiseApp
 from advisor.tui.request.events import happened
@@ -22,6 +25,8 @@ from advisor.tui.request.findings import counted
 from advisor.tui.request.neighbours import NO_CLOCK, NOT_YET, neighbours
 from advisor.tui.request.screen import RequestScreen
 from advisor.tui.request.words import place, rates, waited
+from advisor.tui.requests.at_line import request_at
+from advisor.tui.requests.columns import Facts, columns
 from advisor.tui.requests.filter import FilterError, is_begun, parse
 from advisor.tui.requests.order import PLACE, RowOrder
 from advisor.tui.requests.pane import RequestsPane
@@ -148,7 +153,11 @@ ROWS = pl.DataFrame(
         ("cached>399", [2]),
         ("id=7", [0]),
         ("id!=7", [1, 2]),
-        ("model!=qwen", [1, 2]),
+        ("model!=qwen", [1]),
+        ("TTFT>2S", [0]),
+        ("ttft > 2 s & cached < 50 %", []),
+        ("prompt>999 && ttft < 1 s", [2]),
+        ('kind = embedding "llama [3]"', [1]),
         ("kind=generation tok/s>1", []),
         ("7 kind=embed", [1]),
     ],
@@ -167,6 +176,7 @@ def test_a_filter(text: str, passing: list[int]) -> None:
         ("model<3", "model is a text: it takes = and !=, not <."),
         ("prompt>many", "prompt is a whole number, and many is none."),
         ("ttft>", "ttft> lacks a value."),
+        ("ttft> prompt>5", "ttft> lacks a value."),
         ("ttft>2s>3s", "ttft>2s>3s is no comparison."),
         ("cached<150%", "cached: a share is at most 100%."),
         ("tok/s>fast", "tok/s: give a number of tokens per second, such as 20."),
@@ -184,6 +194,41 @@ def test_what_may_become_a_comparison_is_not_looked_for_yet() -> None:
         "ttft",
         "x ttft>",
     ]
+
+
+# --- the columns
+
+
+def rows_of(*rows: dict[str, Any]) -> pl.DataFrame:
+    told = pl.DataFrame(
+        [Request(source="a", line=1, **{k: v for k, v in row.items() if k != "at"}) for row in rows],
+        schema=schema(Request),
+    )
+    at = pl.Series(PLACED_AT, [row.get("at") for row in rows], pl.Datetime("us", "UTC"))
+    return told.with_columns(at, **DERIVED)
+
+
+def test_a_log_without_a_clock_after_one_with_a_clock() -> None:
+    noon = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    facts = Facts()
+    for at in (None, noon, None):
+        facts.add(rows_of({"at": at}, {"at": at}))
+        assert not facts.days
+    assert PLACED_AT in facts.told
+    facts.add(rows_of({"at": noon - timedelta(days=1)}, {}))
+    assert facts.days
+
+
+def test_no_number_is_cut() -> None:
+    facts = Facts()
+    facts.add(rows_of({"prompt_tokens": 7}))
+    least = sum(column.width for column in columns(facts, 0, 80))
+    facts.add(rows_of({"prompt_tokens": 12_345_678, "total_ms": 123_456_789_000.0}, {"prompt_tokens": 8}))
+    chosen = {column.name: column for column in columns(facts, 2, 80)}
+    row = rows_of({"prompt_tokens": 12_345_678, "total_ms": 123_456_789_000.0}).row(0, named=True)
+    cells = [chosen[name].cell(row) for name in ("prompt_tokens", "total_ms")]
+    assert cells == ["12,345,678", "123,456,789"]
+    assert least < sum(column.width for column in chosen.values())
 
 
 # --- what is shown
@@ -276,6 +321,28 @@ def test_what_requests_would_have_saved_adds_up_to_what_the_finding_saves() -> N
     assert {rule: saved[rule] for rule in stated} == pytest.approx(stated, rel=0.01)
 
 
+@pytest.mark.parametrize("name", ["llama-server-four-slots.log", "llama-server-rag.log"])
+def test_a_line_of_the_log_leads_to_its_request(name: str) -> None:
+    session = session_of([str(SAMPLES / name)])
+    session.start()
+    while not session.ended:
+        time.sleep(0.005)
+    session.settle()
+    seen = view(session, None)
+    requests = seen.requests.to_dicts()
+    for number, row in enumerate(requests):
+        assert request_at(seen, Line(source=row["source"], line=row["line"])) == number
+    of_events = {
+        (event["request_id"], requests[at]["request_id"])
+        for event in seen.events.drop_nulls("request_id").to_dicts()
+        if (at := request_at(seen, Line(source=event["source"], line=event["line"]))) is not None
+    }
+    assert of_events or name != "llama-server-rag.log"
+    assert all(told == found for told, found in of_events)
+    assert request_at(seen, Line(source="elsewhere", line=requests[0]["line"])) is None
+    assert request_at(seen, Line(source=requests[0]["source"], line=1)) is None
+
+
 def test_neighbours_see_each_other_for_as_long() -> None:
     requests, found = judged_of("llama-server-four-slots.log")
     overlaps: dict[tuple[int, int], float] = {}
@@ -330,6 +397,7 @@ class Written:
     """A log that a test writes."""
 
     name = "server.log"
+    has_caught_up = True
 
     def __init__(self) -> None:
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()

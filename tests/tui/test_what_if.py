@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from advisor.tui.what_if.checklist import Checklist
 from advisor.tui.what_if.pane import WhatIfPane
+from rules.words import percent
 from tests.tui.running import LARGE, SMALL, run, text_of
 from tests.tui.test_findings import RAG, pane_of, written
 
@@ -53,3 +54,14 @@ def test_several_together(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
 
     shown = run(written("D01", tmp_path), LARGE, ["4"], folder=tmp_path, then=then)
     assert pane_of(shown.text) == snapshot
+
+
+def test_several_engines_are_told_apart_and_shares_are_of_all_their_time() -> None:
+    names = ["llama-server-rag.log", "ollama-reload.log", "vllm.log"]
+    shown = run(names, LARGE, ["4"])
+    found = shown.app.view and shown.app.view.judged
+    assert found
+    whole = {finding.rule: finding.saving for finding in found.analysis.findings if finding.saving}
+    assert f"saves about 37.0 s ({percent(whole['reload-each-request'].share)})" in shown.text
+    for name in ("llama-server", "vllm"):
+        assert f" -  {name}: Everything runs on the CPU" in shown.text

@@ -5,16 +5,17 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from advisor.report.blocks import hanging, title
-from advisor.report.page import saved, unanswered, where
+from advisor.report.page import saved, unanswered
+from advisor.tui.findings.evidence_line import EvidenceLine, said
 from advisor.tui.findings.fix_box import FixBox
-from rules.words import measure, plural
+from rules.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +34,12 @@ class FindingView(VerticalScroll):
     DEFAULT_CSS = """
     FindingView {
         padding: 0 1;
-        & > Static, & > #fixes {
+        & > Static, & > Vertical {
             height: auto;
             margin-bottom: 1;
+        }
+        & > #between {
+            margin-bottom: 0;
         }
     }
     """
@@ -46,9 +50,11 @@ class FindingView(VerticalScroll):
         self._of: str | None = None
 
     def compose(self) -> ComposeResult:
-        """What stands above the fixes, the fixes, and what stands below."""
+        """What stands above the fixes, the fixes, what won't help, the evidence, and what stands below."""
         yield Static(id="above", markup=False)
         yield Vertical(id="fixes")
+        yield Static(id="between", markup=False)
+        yield Vertical(id="evidence")
         yield Static(id="below", markup=False)
 
     @property
@@ -56,10 +62,16 @@ class FindingView(VerticalScroll):
         """The remedies that are shown."""
         return [box for box in self.query(FixBox) if box.display]
 
-    def show_finding(self, finding: FindingModel) -> None:
-        """Draw a finding; where it is the one that is shown, in place."""
-        if self._is_new(finding, finding.rule):
-            self._put(_above(finding), finding.fixes, _below(finding))
+    def show_finding(self, finding: FindingModel, name: str, said: str) -> None:
+        """Draw a finding; where it is the one that is shown, in place.
+
+        Args:
+            finding: to be drawn.
+            name: what it is called, of all that are found.
+            said: its title.
+        """
+        if self._is_new((finding, said), name):
+            self._put(_above(finding, said), finding, _below(finding))
 
     def show_untold(self, analysis: Analysis) -> None:
         """Draw what the numbers can't be used for, and what no rule could tell."""
@@ -69,12 +81,12 @@ class FindingView(VerticalScroll):
             if why := unanswered(analysis):
                 parts += [Text(), Text("No rule could tell from this log:", style="bold")]
                 parts += [hanging("- ", text) for text in why]
-            self._put(Group(*parts), [], None)
+            self._put(Group(*parts))
 
     def show_words(self, words: str) -> None:
         """Draw a sentence in place of a finding."""
         if self._is_new(words, words):
-            self._put(Text(words), [], None)
+            self._put(Text(words))
 
     def _is_new(self, shown: object, of: str) -> bool:
         """Whether this isn't on the screen yet; another finding is read from its beginning."""
@@ -85,8 +97,21 @@ class FindingView(VerticalScroll):
         self._shown, self._of = shown, of
         return True
 
-    def _put(self, above: RenderableType, fixes: Sequence[FixModel], below: RenderableType | None) -> None:
+    def _put(
+        self,
+        above: RenderableType,
+        finding: FindingModel | None = None,
+        below: RenderableType | None = None,
+    ) -> None:
         self.query_one("#above", Static).update(above)
+        self._put_fixes(finding.fixes if finding else [])
+        between = self.query_one("#between", Static)
+        between.update(_between(finding) if finding else "")
+        between.display = finding is not None
+        self._put_evidence(finding.evidence if finding else [])
+        self.query_one("#below", Static).update(below or "")
+
+    def _put_fixes(self, fixes: Sequence[FixModel]) -> None:
         boxes, held = list(self.query(FixBox)), self.query_one("#fixes", Vertical)
         for box, fix in zip_longest(boxes, fixes):
             if box is None:
@@ -96,11 +121,23 @@ class FindingView(VerticalScroll):
                 if fix not in (None, box.fix):
                     box.show(fix)
         held.display = bool(fixes)
-        self.query_one("#below", Static).update(below or "")
+
+    def _put_evidence(self, evidence: Sequence[EvidenceModel]) -> None:
+        lines, held = list(self.query(EvidenceLine)), self.query_one("#evidence", Vertical)
+        labels = [cell_len(one.label) for one in evidence]
+        widths = max(labels, default=0), max((cell_len(said(one)) for one in evidence), default=0)
+        for line, one in zip_longest(lines, evidence):
+            if line is None:
+                held.mount(EvidenceLine(one, widths))
+            else:
+                line.display = one is not None
+                if one is not None:
+                    line.show(one, widths)
+        held.display = bool(evidence)
 
 
-def _above(finding: FindingModel) -> RenderableType:
-    head = Text(finding.title, style="bold")
+def _above(finding: FindingModel, said: str) -> RenderableType:
+    head = Text(said, style="bold")
     if finding.saving:
         head.append(f": {saved(finding.saving)}", style="bold green")
     kind = f"{finding.phase}, {finding.confidence}; {plural(finding.requests, 'request')}; {finding.rule}"
@@ -110,21 +147,14 @@ def _above(finding: FindingModel) -> RenderableType:
     return Group(*parts)
 
 
-def _below(finding: FindingModel) -> RenderableType:
+def _between(finding: FindingModel) -> RenderableType:
     parts: list[RenderableType] = [hanging("Won't help: ", text) for text in finding.wont_help]
     parts += [Text()] if parts else []
-    parts += [title("Evidence"), _evidence(finding.evidence), Text()]
-    parts += [title("How to check"), Text(finding.verify)]
+    return Group(*parts, title("Evidence"))
+
+
+def _below(finding: FindingModel) -> RenderableType:
+    parts: list[RenderableType] = [title("How to check"), Text(finding.verify)]
     if finding.sources:
         parts += [Text(), title("Sources"), Text(", ".join(finding.sources))]
     return Group(*parts)
-
-
-def _evidence(evidence: Sequence[EvidenceModel]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(overflow="fold")
-    grid.add_column(overflow="fold", justify="right")
-    grid.add_column(overflow="fold", style="dim")
-    for one in evidence:
-        grid.add_row(Text(one.label), Text(measure(one.value, one.unit)), Text(where(one.lines)))
-    return grid

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from advisor.report.page import bar_of, saved
 from advisor.tui.findings.finding import UNTOLD
-from advisor.tui.names import named
+from advisor.tui.names import named, titles
+from advisor.tui.option_list import List
 from advisor.tui.phases import COLOURS
 
 if TYPE_CHECKING:
-    from advisor.model import Analysis, FindingModel
+    from advisor.live.view import Judged
+    from advisor.model import FindingModel
 
 
-class FindingList(OptionList):
+class FindingList(List):
     """Two lines for each finding: its title; its phase, what it saves, and how sure it is."""
 
     DEFAULT_CSS = """
@@ -38,17 +39,19 @@ class FindingList(OptionList):
         option = self.highlighted_option
         return option.id if option else None
 
-    def show(self, analysis: Analysis, wanted: str | None) -> None:
+    def show(self, judged: Judged, wanted: str | None) -> None:
         """Draw these findings; what is chosen stays chosen.
 
         Args:
-            analysis: what was found.
+            judged: what was found.
             wanted: what to choose in place of that.
         """
-        prompts = {name: _prompt(finding) for name, finding in named(analysis).items()}
+        analysis, said = judged.analysis, titles(judged)
+        prompts = {name: _prompt(finding, said[name]) for name, finding in named(analysis).items()}
         if count := len(analysis.caveats) + len(analysis.unanswered):
             prompts[UNTOLD] = Text(f"{UNTOLD} ({count})", style="italic")
-        chosen = wanted if wanted in prompts else self.chosen
+        stays = None if [*self._prompts] == [UNTOLD] else self.chosen
+        chosen = wanted if wanted in prompts else stays
         if list(prompts) != list(self._prompts):
             self.set_options(Option(prompt, name) for name, prompt in prompts.items())
         else:
@@ -60,9 +63,9 @@ class FindingList(OptionList):
             self.highlighted = self.get_option_index(chosen if chosen in prompts else next(iter(prompts)))
 
 
-def _prompt(finding: FindingModel) -> Text:
+def _prompt(finding: FindingModel, title: str) -> Text:
     said = ([saved(finding.saving)] if finding.saving else []) + [str(finding.confidence)]
-    head = Text.assemble((finding.title, "bold"), "\n  ", phase_named(str(finding.phase)))
+    head = Text.assemble((title, "bold"), "\n  ", phase_named(str(finding.phase)))
     return head.append(f", {', '.join(said)}")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-LAST_MINUTES = lasting(RECENT)
+LAST_MINUTES = f"last {lasting(RECENT)}"
 
 _MINUTE_S, _LEAST_S = 60.0, 30.0
 _STARTS = {"slot": " (from slot)", "arrival": " (from arrival)"}
@@ -36,7 +36,9 @@ _MEASURED = (
     "prefill_tok_s",
     "decode_tok_s",
 )
+_STATES = (("running / waiting", count, ("running", "waiting")), ("KV cache in use", percent, ("kv_usage",)))
 _LISTED = ("generation", "benchmark")
+_OF_ONE = ("running, at most", "waiting, at most")
 _WRONG = {
     "aborted": "aborted",
     "error": "failed",
@@ -61,11 +63,11 @@ def gauges(view: View) -> Gauges:
     if is_recent and view.now is not None:
         told = told.filter(pl.col(PLACED_AT) > view.now - RECENT)
     rows = told.filter(pl.col("kind") == "generation")
+    at_once = together(view.intervals)
     pairs = [
         *_amounts(view, told, at_least=is_recent and view.recent_cut),
-        *(_running(view) or ([] if is_recent else _at_once(view))),
-        *_kv_cache(view),
-        *(_speeds(rows) if rows.height else _measured(view)),
+        *(_engines(at_once) or ([] if is_recent else _concurrency(view))),
+        *(_speeds(rows) if rows.height else _measured(view, apart=at_once.height < view.intervals.height)),
         *_cache(rows),
         *_wrong(view.totals.events),
     ]
@@ -114,34 +116,30 @@ def _per_minute(view: View) -> list[Pair]:
     """
     if view.now is None or view.recent_unplaced:
         return []
-    known = (view.requests,) if view.recent_cut else (view.requests, view.intervals, view.events, view.aggregates)
+    known = (
+        (view.requests,) if view.recent_cut else (view.requests, view.intervals, view.events, view.aggregates)
+    )
     firsts = [first for frame in known if isinstance(first := frame[PLACED_AT].min(), datetime)]
     since = max(view.now - RECENT, min(firsts, default=view.now))
     generations = view.requests.filter(pl.col("kind") == "generation")
-    came, span_s = (generations[PLACED_AT] > since).sum(), (view.now - since).total_seconds()
-    if span_s < _LEAST_S or not came:
+    came, span = int((generations[PLACED_AT] > since).sum()), view.now - since
+    if span.total_seconds() < _LEAST_S or not came:
         return []
-    over = LAST_MINUTES if span_s == RECENT.total_seconds() else f"over {duration(1000 * span_s)}"
-    return [(f"a minute, {over}", f"{came / span_s * _MINUTE_S:.1f}")]
+    over = LAST_MINUTES if span == RECENT else f"over {lasting(span)}"
+    return [(f"a minute, {over}", f"{came / span.total_seconds() * _MINUTE_S:.1f}")]
 
 
-def _running(view: View) -> list[Pair]:
-    """What ran and waited in the last window."""
-    running, waiting = _last(view, "running", "waiting")
-    return [] if running is None else [("running / waiting, last", f"{count(running)} / {count(waiting)}")]
+def _engines(at_once: pl.DataFrame) -> list[Pair]:
+    """What the last windows saw of all engines together."""
+    told: list[Pair] = []
+    for label, say, names in _STATES:
+        values = [at_once[name].drop_nulls().tail(1).to_list() for name in names]
+        if values[0]:
+            told.append((f"{label}, last", " / ".join(say(*value) if value else "?" for value in values)))
+    return told
 
 
-def _kv_cache(view: View) -> list[Pair]:
-    (usage,) = _last(view, "kv_usage")
-    return [] if usage is None else [("KV cache in use, last", percent(usage))]
-
-
-def _last(view: View, *names: str) -> tuple[float | None, ...]:
-    last = together(view.intervals).select(pl.col(name).drop_nulls().last() for name in names)
-    return last.row(0) if last.height else tuple(None for _ in names)
-
-
-def _at_once(view: View) -> list[Pair]:
+def _concurrency(view: View) -> list[Pair]:
     """Of a log of requests, how many ran at once."""
     most = view.judged.analysis.summary.concurrency if view.judged else None
     return [] if most is None else [("ran at once, at most", count(most))]
@@ -163,15 +161,18 @@ def _speeds(rows: pl.DataFrame) -> list[Pair]:
     return told
 
 
-def _measured(view: View) -> list[Pair]:
-    """The report's table of a log without requests: of tests, sums, steps or windows."""
+def _measured(view: View, *, apart: bool) -> list[Pair]:
+    """The report's table of a log without requests: of tests, sums, steps or windows.
+
+    The most that ran is of one engine's windows: left out where those of several are told ``apart``.
+    """
     table = measured(view.judged.analysis) if view.judged else []
     if not table:
         return []
     header, *rows = table
     if header[0] == "test":
         return [(row[0], _fastest(header, row)) for row in rows]
-    return [(_short(row[0]), row[1]) for row in rows if row[1]]
+    return [(_short(name), value) for name, value, *_ in rows if value and not (apart and name in _OF_ONE)]
 
 
 def _fastest(header: tuple[str, ...], row: tuple[str, ...]) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
-from textual.widgets import OptionList, Static
+from textual.widgets import Static
 
 from advisor.live.view import RECENT
+from advisor.tui.option_list import List
 from advisor.tui.overview.chart import Chart
 from advisor.tui.overview.gauges import LAST_MINUTES, all_of, gauges, recent_title
 from advisor.tui.overview.top_findings import TopFindings
@@ -26,15 +27,14 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from advisor.live.view import View
-    from advisor.model import Analysis
+    from advisor.live.view import Judged, View
 
 SPANS: tuple[timedelta | None, ...] = (None, timedelta(hours=1), RECENT)
 """How much of the kept time the charts show."""
 
 _CHARTS_EVERY_S = 2.0
-_THREE_CHARTS_FROM = 34
-"""Lines of the pane."""
+_THREE_CHARTS_FROM, _CHARTS_FROM = 34, 8
+"""Lines of the pane, and lines that are left of it."""
 
 
 class OverviewPane(Pane):
@@ -56,6 +56,7 @@ class OverviewPane(Pane):
         self._charts_of: object = None
         self._charts_pace, self._gauges_pace = Pace(_CHARTS_EVERY_S), Pace()
         self._said: dict[str, object] = {}
+        self._has_charts = True
 
     def compose(self) -> ComposeResult:
         """One column where it is narrow, else two below the bars."""
@@ -74,7 +75,7 @@ class OverviewPane(Pane):
 
     def focus_main(self) -> None:
         """The list of findings takes the keys; without any, what scrolls."""
-        findings = self.query_one(OptionList)
+        findings = self.query_one(List)
         (findings if findings.display else self).focus()
 
     def show(self, view: View) -> None:
@@ -82,15 +83,30 @@ class OverviewPane(Pane):
         before, self._view = self._view, view
         if before is not None and _is_same(before, view):
             return
-        self._show_verdict(_verdict(view))
+        self._show_verdict(_verdict(view), _seen(view))
         self._show_bars(view)
         self._show_gauges(view)
-        self.query_one(TopFindings).show(_analysis(view))
+        self.query_one(TopFindings).show(_judged(view))
         self._show_charts(view)
+        self.call_after_refresh(self._fit)
 
     def on_resize(self) -> None:
         """Where lines are few, two charts are read better than three."""
         self.set_class(self.size.height < _THREE_CHARTS_FROM, "-low")
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Charts below the rest need some lines; without any there is no key for them."""
+        below_aside = self.query_one("#aside").virtual_region_with_margin.bottom
+        above = self.query_one("#below").virtual_region.y
+        self.set_class(self.size.height - above - below_aside < _CHARTS_FROM, "-full")
+        if self._has_charts != (has := bool(self.query_one("#charts").display)):
+            self._has_charts = has
+            self.screen.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key does anything now."""
+        return action != "span" or self._has_charts
 
     def action_span(self) -> None:
         """Let the charts show another part of the time."""
@@ -99,10 +115,11 @@ class OverviewPane(Pane):
         if self._view is not None:
             self._show_charts(self._view)
 
-    def _show_verdict(self, sentence: str) -> None:
-        if self._said.get("verdict") != sentence:
-            self._said["verdict"] = sentence
-            self.query_one("#verdict", Static).update(sentence)
+    def _show_verdict(self, *said: str) -> None:
+        if self._said.get("verdict") != said:
+            self._said["verdict"] = said
+            sentence, seen = said
+            self.query_one("#verdict", Static).update(Text(sentence).append(seen, "not bold dim"))
 
     def _show_gauges(self, view: View) -> None:
         if not (view.ended or self._gauges_pace.is_due):
@@ -145,9 +162,8 @@ def _is_same(one: View, other: View) -> bool:
 
 def _verdict(view: View) -> str:
     """The rules' sentence; before they were asked, what the sums say."""
-    analysis = _analysis(view)
-    if analysis is not None:
-        return analysis.verdict.sentence
+    if (judged := _judged(view)) is not None:
+        return judged.analysis.verdict.sentence
     decided = verdict(view.totals.attribution)
     if decided.phase == "unknown":
         return "Reading …"
@@ -156,15 +172,30 @@ def _verdict(view: View) -> str:
     return f"{decided.phase.capitalize()} takes {percent(decided.share)} of the time so far."
 
 
-def _analysis(view: View) -> Analysis | None:
-    """What the rules say; nothing while all that they were asked about is that no row had come."""
+def _seen(view: View) -> str:
+    """Which requests the rules' sentence is of, where those need not be all that the bar is of."""
+    judged = _judged(view)
+    if judged is None or not (seen := judged.analysis.summary.requests):
+        return ""
+    if (view.requests["kind"] == "generation").sum() < view.totals.requests:
+        return f" Of the last {plural(seen, 'request')}."
+    told_twice = judged.measures.counts.repeated_requests
+    return (
+        ""
+        if view.ended and seen + told_twice >= view.totals.requests
+        else f" As of {plural(seen, 'request')}."
+    )
+
+
+def _judged(view: View) -> Judged | None:
+    """What the rules said; nothing while all that they were asked about is that no row had come."""
     if view.judged is None:
         return None
     of = view.judged.measures
     asked_of_none = not (
         of.requests.height or of.intervals.height or of.aggregates.height or of.events.height
     )
-    return None if asked_of_none and view.totals.rows.total() else view.judged.analysis
+    return None if asked_of_none and view.totals.rows.total() else view.judged
 
 
 def _whole(view: View) -> tuple[str, dict[str, float | None], str]:

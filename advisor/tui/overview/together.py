@@ -19,7 +19,7 @@ _JITTER_S, _LONG_S = 1.5, 3.0
 _OUT_OF_STEP = 0.1
 """Share of the steps between moments that may be much shorter than a window."""
 
-_SPANS, _LEAST_S = 3, 10.0
+_SPANS, _LEAST_S = 2, 10.0
 """An engine counts on for so many of its windows after its last one, and for so many seconds at least."""
 
 
@@ -56,9 +56,10 @@ def _moments(rows: pl.DataFrame) -> tuple[pl.DataFrame, float]:
     is_window = pl.col("kind").cast(pl.String) == "window"
     same = is_window & is_window.shift() & gap_s.is_between(0, near_s)
     rows = rows.with_columns(moment=(~same.fill_null(value=False)).cum_sum())
-    steps = rows.filter(is_window).select(gap_s.filter(gap_s > near_s) < span_s - _JITTER_S)
+    steps_s = rows.filter(is_window).select(gap_s).to_series().drop_nulls()
+    short = ((steps_s > near_s) & (steps_s < span_s - _JITTER_S)).sum()
     moments = _added(rows, "moment").drop("moment")
-    if steps.height and (steps.to_series().mean() or 0.0) > _OUT_OF_STEP and near_s:
+    if near_s and short > _OUT_OF_STEP * steps_s.len():
         moments = moments.with_columns(pl.lit(None).cast(moments.schema[name]).alias(name) for name in SUMMED)
     return moments, span_s
 

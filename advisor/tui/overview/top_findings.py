@@ -8,10 +8,12 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import OptionList, Static
+from textual.widgets import Static
 from textual.widgets.option_list import Option
 
 from advisor.report.page import nothing_to_change, saved, together
+from advisor.tui.names import named, titles
+from advisor.tui.option_list import List
 from rules.caveats.log_hides_timings import ID as HIDES_TIMINGS
 from rules.words import plural
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.events import Resize
 
+    from advisor.live.view import Judged
     from advisor.model import Analysis, FindingModel
 
 _ONE_LINE_FROM, _LEAST_ROOM, _INSET, _HANGING = 64, 10, 2, 2
@@ -58,7 +61,7 @@ class TopFindings(Vertical):
         """A finding was chosen, to be seen in full.
 
         Attributes:
-            rule: whose finding it is.
+            rule: the finding's name, as `advisor.tui.names.named` gives it.
         """
 
         def __init__(self, rule: str) -> None:
@@ -67,34 +70,41 @@ class TopFindings(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self._analysis: Analysis | None = None
-        self._rules: list[str] = []
+        self._judged: Judged | None = None
+        self._names: list[str] = []
         self._drawn: object = None
+
+    def on_mount(self) -> None:
+        """Nothing is known yet."""
+        self._draw()
 
     def compose(self) -> ComposeResult:
         """A heading, the list, and what they save together or why there are none."""
         yield Static(classes="head")
-        yield OptionList(markup=False)
+        yield List(markup=False)
         yield Static(classes="foot")
 
-    def show(self, analysis: Analysis | None) -> None:
-        """List these findings."""
-        self._analysis = analysis
-        self._draw()
+    def show(self, judged: Judged | None) -> None:
+        """List what the rules found."""
+        if judged is not self._judged:
+            self._judged = judged
+            self._draw()
 
     def on_resize(self, event: Resize) -> None:
         """There is other room for the titles."""
         self._draw()
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+    def on_option_list_option_selected(self, event: List.OptionSelected) -> None:
         """Somebody wants to see one in full."""
         event.stop()
-        self.post_message(self.Chosen(self._rules[event.option_index]))
+        self.post_message(self.Chosen(self._names[event.option_index]))
 
     def _draw(self) -> None:
-        analysis, width = self._analysis, self.size.width
-        findings = [] if analysis is None else analysis.findings
-        told = [(f.rule, f.title, _saving(f)) for f in findings]
+        judged, width = self._judged, self.size.width
+        analysis = judged.analysis if judged else None
+        title = titles(judged) if judged else {}
+        findings = named(analysis) if analysis else {}
+        told = [(name, title[name], _saving(finding)) for name, finding in findings.items()]
         foot = "" if analysis is None else _foot(analysis)
         short = self.screen.has_class("-short")
         drawn = (told, foot, width, short, analysis is None)
@@ -103,8 +113,9 @@ class TopFindings(Vertical):
         self._drawn = drawn
         self.query_one(".head", Static).update(_head(analysis))
         prompts = [self._option(title, saving, short=short) for _, title, saving in told]
-        self._list([rule for rule, _, _ in told], prompts)
+        self._list([name for name, _, _ in told], prompts)
         self.query_one(".foot", Static).update(Text(foot))
+        self.query_one(".foot").display = bool(foot)
 
     def _option(self, title: str, saving: str, *, short: bool) -> Text:
         """On one line where lines are few and long."""
@@ -113,17 +124,17 @@ class TopFindings(Vertical):
             return _on_one_line(title, saving, room)
         return _on_several(title, saving, room, self.app.console)
 
-    def _list(self, rules: list[str], prompts: list[Text]) -> None:
-        """Put these into the list; who was on a rule's finding stays on it."""
-        listed = self.query_one(OptionList)
+    def _list(self, names: list[str], prompts: list[Text]) -> None:
+        """Put these into the list; who was on a finding stays on it."""
+        listed = self.query_one(List)
         at = listed.highlighted
-        rule = self._rules[at] if at is not None else None
-        self._rules = rules
+        name = self._names[at] if at is not None else None
+        self._names = names
         listed.clear_options()
         listed.add_options([Option(prompt) for prompt in prompts])
         listed.display = bool(prompts)
-        if rules:
-            listed.highlighted = rules.index(rule) if rule in rules else 0
+        if names:
+            listed.highlighted = names.index(name) if name in names else 0
 
 
 def _head(analysis: Analysis | None) -> Text:

@@ -24,10 +24,13 @@ MOST_POINTS, STRETCHES = 120, 60
 _CLOCKED, _ENOUGH = 0.9, 2
 """A clock that places fewer of the rows is no axis for all; so few points make no picture."""
 
+_SECONDS_BELOW = 90
 _MEASURED = ("ttft_ms", "prefill_tok_s", "decode_tok_s")
 
 COUNTED_LATE = ", counted when a prompt ends"
 """vLLM adds all tokens of a prompt to the window in which its first token comes."""
+
+NO_COMMON_CLOCK = "Several engines without a common clock can't be added up."
 
 EACH, LINE, HIGH = "•", "─", "×"
 """How a line is drawn: a dot for each request, joined, or a cross for each stretch."""
@@ -80,13 +83,17 @@ def trends(view: View, span: timedelta | None = None) -> tuple[Trend, Trend, Tre
     rows, of = _evenest(view.intervals)
     at_once = together(rows)
     prompts = COUNTED_LATE if (rows["engine"] == "vllm").any() else ""
-    return _of_intervals(_placed(at_once, view, span, at_once.height), of, prompts)
+    none = f"None of the {of} came in this time." if at_once.height else NO_COMMON_CLOCK
+    return _of_intervals(_placed(at_once, view, span, at_once.height), of, prompts, none)
 
 
 def lasting(span: timedelta) -> str:
-    """``last 5 min``, ``last hour``."""
-    minutes = round(span.total_seconds() / 60)
-    return "last hour" if minutes == 60 else f"last {minutes} min"
+    """``40 s``, ``5 min``, ``hour``: roughly, after "last"."""
+    seconds = span.total_seconds()
+    if seconds < _SECONDS_BELOW:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return "hour" if minutes == 60 else f"{minutes} min"
 
 
 def _evenest(intervals: pl.DataFrame) -> tuple[pl.DataFrame, str]:
@@ -119,7 +126,7 @@ def _placed(rows: pl.DataFrame, view: View, span: timedelta | None, of_all: int)
     rows = rows.drop_nulls(PLACED_AT)
     if span is not None and view.now is not None:
         rows = rows.filter(pl.col(PLACED_AT) > view.now - span)
-    axis = "UTC" if span is None else f"UTC, {lasting(span)}"
+    axis = "UTC" if span is None else f"UTC, last {lasting(span)}"
     at_s = pl.col(PLACED_AT).dt.epoch("us") / 1e6
     return _Placed(rows.with_columns(x=at_s), axis, by_clock=True)
 
@@ -162,7 +169,7 @@ def _of_requests(placed: _Placed) -> tuple[Trend, Trend, Trend]:
     )
 
 
-def _of_intervals(placed: _Placed, of: str, prompts: str) -> tuple[Trend, Trend, Trend]:
+def _of_intervals(placed: _Placed, of: str, prompts: str, none: str) -> tuple[Trend, Trend, Trend]:
     """Of several moments in a stretch the most that ran or waited, and the mean speed."""
     rows = placed.rows.select("x", *SUMMED)
     if rows.height > MOST_POINTS:
@@ -171,10 +178,11 @@ def _of_intervals(placed: _Placed, of: str, prompts: str) -> tuple[Trend, Trend,
     trend = partial(_trend, placed, rows, of)
 
     def lacks(what: str, *columns: str) -> str:
-        told = max(rows[column].count() for column in columns)
-        if told:
+        if not rows.height:
+            return none
+        if any(rows[column].count() for column in columns):
             return f"So far one of the {of} tells {what}: a chart takes {_ENOUGH}."
-        return f"The {of} of this log don't tell {what}{'' if rows.height else ' of several engines together'}."
+        return f"The {of} of this log don't tell {what}."
 
     return (
         trend(

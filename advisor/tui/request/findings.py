@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from advisor.tui.request.neighbours import is_same
+from advisor.tui.names import of_parts
+from advisor.tui.option_list import List
+from advisor.tui.request.neighbours import NOT_YET, ONLY_GENERATIONS, is_same
 from rules.savings import saved_ms
 from rules.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from textual.binding import BindingType
 
     from advisor.diagnosis import Diagnosis
     from rules.rule import Finding
@@ -28,11 +31,13 @@ class Counted:
 
     Attributes:
         finding: which.
+        name: what `advisor.tui.names.named` calls it.
         saved_ms: by how much its first fix would have made this request faster; ``None`` if it claims none.
         evidence: what the request's own lines are evidence of, in the finding's words.
     """
 
     finding: Finding
+    name: str
     saved_ms: float | None
     evidence: tuple[str, ...]
 
@@ -60,10 +65,10 @@ def counted(diagnosis: Diagnosis, row: Mapping[str, Any], lines: Iterable[int] =
     own = {row["line"], *lines}
     found: list[Counted] = []
     is_judged = False
-    for measures, findings in diagnosis.parts:
+    for (measures, findings), names in zip(diagnosis.parts, of_parts(diagnosis), strict=True):
         places = measures.generations.select(is_it=is_same(row)).to_series().arg_true()
         is_judged |= places.len() > 0
-        for finding in findings if places.len() else ():
+        for finding, name in zip(findings, names, strict=True) if places.len() else ():
             ms = None
             if finding.change is not None and finding.saving is not None:
                 ms = float(saved_ms(measures.ledger, finding.change)[places[0]])
@@ -72,7 +77,7 @@ def counted(diagnosis: Diagnosis, row: Mapping[str, Any], lines: Iterable[int] =
             )
             ms = ms if ms is not None and ms >= _LEAST_MS else None
             if ms is not None or evidence:
-                found.append(Counted(finding, ms, evidence))
+                found.append(Counted(finding, name, ms, evidence))
     return sorted(found, key=lambda one: -(one.saved_ms or 0.0)) if is_judged else None
 
 
@@ -80,7 +85,7 @@ def _is_own(ref: Any, row: Mapping[str, Any], lines: set[int]) -> bool:
     return ref.source == row["source"] and ref.line in lines
 
 
-class RequestFindings(OptionList):
+class RequestFindings(List):
     """Those findings; one is chosen to be looked at."""
 
     DEFAULT_CSS = """
@@ -101,6 +106,19 @@ class RequestFindings(OptionList):
     }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "select", "Open the finding")]
+
+    def on_focus(self) -> None:
+        """Whoever comes here can open the first at once."""
+        if self.highlighted is None:
+            self.action_first()
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A sentence can't be opened."""
+        is_told = action != "select" or self.highlighted is not None
+        return is_told and super().check_action(action, parameters)
+
     def say(self, sentence: str) -> None:
         """A sentence in place of findings."""
         self.clear_options()
@@ -114,18 +132,16 @@ class RequestFindings(OptionList):
             kind: of the request.
         """
         if kind != "generation":
-            self.say("Told only of requests that generate text.")
+            self.say(ONLY_GENERATIONS)
         elif findings is None:
-            self.say("Told once the rules have looked at it.")
+            self.say(NOT_YET)
         elif not findings:
             self.say("No finding rests on it, and none of their fixes would have changed it.")
         else:
-            self.clear_options()
-            ids: set[str] = set()
-            for one in findings:
-                rule = one.finding.rule
-                self.add_option(Option(_option(one), id=None if rule in ids else rule))
-                ids.add(rule)
+            at = self.highlighted
+            self.set_options(Option(_option(one), id=one.name) for one in findings)
+            if self.has_focus:
+                self.highlighted = min(at or 0, len(findings) - 1)
 
 
 def _option(one: Counted) -> Text:

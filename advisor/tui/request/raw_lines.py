@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from advisor.live.raw import MOST_LINES
@@ -25,18 +26,18 @@ def drawn(raw: Raw, last: int) -> Group:
     """
     if raw.problem:
         return Group(Text(raw.problem))
-    width = len(str(raw.lines[-1].number)) if raw.lines else 1
-    lines = [_line(line, width) for line in raw.lines]
-    return Group(*lines, *(Text(f"… {said}", style="dim") for said in _left_out(raw, last)))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(justify="right", style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for line in raw.lines:
+        grid.add_row(Text(str(line.number)), _marked(line))
+    return Group(grid, *(Text(f"… {said}", style="dim") for said in _left_out(raw, last)))
 
 
-def _line(line: RawLine, width: int) -> Text:
-    text = Text(f"{line.number:>{width}}  ", no_wrap=True, overflow="ellipsis")
-    text.stylize("dim")
-    shift = len(text)
-    text.append(line.text)
+def _marked(line: RawLine) -> Text:
+    text = Text(line.text)
     for start, end in line.marks:
-        text.stylize(_VALUE, shift + start, shift + end)
+        text.stylize(_VALUE, start, end)
     return text
 
 
@@ -45,7 +46,8 @@ def _left_out(raw: Raw, last: int) -> list[str]:
     if len(raw.lines) >= MOST_LINES:
         said.append(f"only its first {MOST_LINES} lines are shown")
     if raw.unread:
-        said.append(f"{plural(raw.unread, 'line')} not read, and never shown: they may hold a prompt")
+        they = "it" if raw.unread == 1 else "they"
+        said.append(f"{plural(raw.unread, 'line')} not read, and never shown: {they} may hold a prompt")
     if raw.others:
         said.append(f"{plural(raw.others, 'line')} of other requests or of none")
     if raw.reached < last:

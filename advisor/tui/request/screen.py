@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.console import Group
 from rich.table import Table
@@ -35,9 +36,12 @@ if TYPE_CHECKING:
 
     from advisor.live.session import Session
     from advisor.live.view import Judged, View
+    from advisor.tui.app import PhasewiseApp
     from advisor.tui.requests.table import RequestsTable
 
-_LOOK_AGAIN_S = 1.0
+_LOOK_S = 0.5
+_TABS = ("Overview", "Requests", "Findings", "What if", "Setup")
+_SAID_S = 2.0
 _SECTIONS = {
     "waited": "What it waited for",
     "tokens": "Tokens",
@@ -59,13 +63,13 @@ class _Found:
     raw: Raw
 
 
-class RequestScreen(Screen[None]):
-    """A request of the table, and those before and after it.
+class RequestScreen(Screen[str]):
+    """A request of the table, and those before and after it; gives the name of a finding that is asked for.
 
     Args:
         table: whose cursor is on it.
         session: which read it.
-        view: gives the newest moment.
+        newest: gives this moment, its rows taken into the table.
     """
 
     DEFAULT_CSS = """
@@ -104,22 +108,30 @@ class RequestScreen(Screen[None]):
         Binding("f", "findings", "Findings"),
         Binding("n,right", "step(1)", "Next", key_display="n"),
         Binding("b,left", "step(-1)", "Previous", key_display="b"),
-        *(Binding(str(n), f"leave('{n}')", show=False) for n in range(1, 6)),
+        Binding("p", "pause", "Pause"),
+        *(Binding(str(n), f"leave('{n}')", tab, show=False) for n, tab in enumerate(_TABS, 1)),
     ]
 
     class FindingChosen(Message):
-        """Sent to the application when somebody wants to see a finding; this screen is gone then."""
+        """Sent to the application when somebody wants to see a finding; this screen is gone then.
+
+        Attributes:
+            rule: the finding, as `advisor.tui.names.named` names it.
+        """
 
         def __init__(self, rule: str) -> None:
             super().__init__()
             self.rule = rule
 
-    def __init__(self, table: RequestsTable, session: Session, view: Callable[[], View | None]) -> None:
+    def __init__(self, table: RequestsTable, session: Session, newest: Callable[[], View | None]) -> None:
         super().__init__()
-        self._table, self._session, self._view = table, session, view
+        self._table, self._session, self._newest = table, session, newest
+        self._view: View | None = None
         self._row: Mapping[str, Any] = {}
         self._judged: Judged | None = None
         self._raw: Raw | None = None
+        self._said: tuple[str, ...] = ()
+        self._said_at_s = -_SAID_S
 
     def compose(self) -> ComposeResult:
         """A heading that stays, and below it what scrolls."""
@@ -133,7 +145,7 @@ class RequestScreen(Screen[None]):
                     yield from self._titled("findings", RequestFindings(id="request-findings"))
                     yield from self._sections("neighbours", "events")
             yield from self._sections("raw")
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def _sections(self, *names: str) -> ComposeResult:
         for name in names:
@@ -145,9 +157,10 @@ class RequestScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the request under the table's cursor."""
+        self._view = self._newest()
         self._show()
         self.query_one(VerticalScroll).focus()
-        self.set_interval(_LOOK_AGAIN_S, self._look_again)
+        self.set_interval(_LOOK_S, self._look)
 
     # --- what is known at once
 
@@ -157,19 +170,26 @@ class RequestScreen(Screen[None]):
         if row is None:
             return
         self._row, self._raw = row, None
-        head = Text(words.heading(row, row[PLACE]), style="bold", no_wrap=True, overflow="ellipsis")
-        where = Text(words.place(row), style="not bold", no_wrap=True, overflow="ellipsis")
-        self.query_one("#request-head", Static).update(Group(head, where))
+        self._say_head()
         self.query_one(Timeline).show(row)
         self._put("waited", Group(*(Text(sentence) for sentence in words.waited(row))))
         self._put("tokens", _pairs(words.tokens(row)))
         self._put("rates", _pairs(words.rates(row)))
-        happened = self._events()
-        self._put("events", Group(*(Text(event_words(one)) for one in happened)) if happened else None)
         self._put("neighbours", Text("..."))
         self.query_one(RequestFindings).say("...")
         self._put("raw", Text("..."))
-        self._find(row, [one["line"] for one in happened])
+        self._find_more()
+
+    def _say_head(self) -> None:
+        paused = " paused " if cast("PhasewiseApp", self.app).paused else ""
+        said = (paused, words.heading(self._row, self._row[PLACE]), words.place(self._row))
+        if said != self._said:
+            self._said = said
+            head = Text.assemble((paused, "reverse"), " " if paused else "", said[1], style="bold")
+            lines = head, Text(said[2])
+            for line in lines:
+                line.no_wrap, line.overflow = True, "ellipsis"
+            self.query_one("#request-head", Static).update(Group(*lines))
 
     def _put(self, name: str, what: RenderableType | None) -> None:
         """Fill a section; one that is empty is not shown."""
@@ -177,47 +197,63 @@ class RequestScreen(Screen[None]):
         widget.display = self.query_one(f"#request-{name}-title").display = what is not None
         widget.update(what if what is not None else "")
 
-    def _events(self) -> list[dict[str, Any]]:
-        view = self._view()
-        return happened(view.events, self._row) if view else []
-
     # --- what takes a while
 
+    def _find_more(self) -> None:
+        """What else is known of it by now."""
+        view = self._view
+        events = happened(view.events, self._row) if view else []
+        self._put("events", Group(*(Text(event_words(one)) for one in events)) if events else None)
+        self._judged = view.judged if view else None
+        self._find(self._row, [one["line"] for one in events], self._judged)
+
     @work(thread=True, exclusive=True)
-    def _find(self, row: Mapping[str, Any], lines: list[int]) -> None:
+    def _find(self, row: Mapping[str, Any], lines: list[int], judged: Judged | None) -> None:
         worker = get_current_worker()
-        view = self._view()
-        judged = view.judged if view else None
         beside = neighbours(judged.measures if judged else None, row)
         findings = counted(judged.diagnosis, row, lines) if judged else None
         raw = self._raw or raw_lines(self._session, row, lambda: worker.is_cancelled)
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._take, _Found(row[PLACE], beside, findings, raw), judged)
+            self.app.call_from_thread(self._take, _Found(row[PLACE], beside, findings, raw))
 
-    def _take(self, found: _Found, judged: Judged | None) -> None:
+    def _take(self, found: _Found) -> None:
         if not self.is_attached or found.number != self._row.get(PLACE):
             return
-        self._judged, self._raw = judged, found.raw
+        self._raw = found.raw
         self._put("neighbours", _neighbours(found.beside))
         self.query_one(RequestFindings).show(found.findings, self._row["kind"])
         self._put("raw", drawn(found.raw, self._row["line"]))
 
-    def _look_again(self) -> None:
-        """Once the rules have been asked again, they may know it, or know it better."""
-        view = self._view()
-        if self._row and view is not None and view.judged is not self._judged:
-            self._judged = view.judged
-            self._find(self._row, [one["line"] for one in self._events()])
+    def _look(self) -> None:
+        """Rows may have come; and once the rules have been asked again, they may know it better."""
+        self._view = self._newest()
+        if self._row:
+            self._say_head()
+            if self._view is not None and self._view.judged is not self._judged:
+                self._find_more()
 
     # --- keys
 
     def action_step(self, by: int) -> None:
         """The next or the previous request of the table."""
+        self._view = self._newest()
         if self._table.step(by) is None:
-            self.notify("This is the last one." if by > 0 else "This is the first one.", timeout=2)
+            self._say("The last one." if by > 0 else "The first one.")
             return
         self._show()
         self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def _say(self, sentence: str) -> None:
+        """For a moment, and once at a time."""
+        now_s = time.monotonic()
+        if now_s - self._said_at_s >= _SAID_S:
+            self._said_at_s = now_s
+            self.notify(sentence, timeout=_SAID_S)
+
+    def action_pause(self) -> None:
+        """Hold the view still, or let it go on."""
+        cast("PhasewiseApp", self.app).action_pause()
+        self._look()
 
     def action_findings(self) -> None:
         """Go through its findings."""
@@ -231,10 +267,7 @@ class RequestScreen(Screen[None]):
     def on_option_list_option_selected(self, event: RequestFindings.OptionSelected) -> None:
         """Back, and on to this finding."""
         event.stop()
-        rule = event.option.id
-        if rule is not None:
-            self.app.pop_screen()
-            self.app.post_message(self.FindingChosen(rule))
+        self.dismiss(event.option.id)
 
 
 def _pairs(pairs: list[tuple[str, str]]) -> RenderableType | None:

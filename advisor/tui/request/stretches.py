@@ -12,8 +12,6 @@ from advisor.tui.phases import phase_ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from advisor.report.page import Part
-
     Row = Mapping[str, Any]
 
 _SAME = 0.01
@@ -43,7 +41,7 @@ class Stretch:
 
 
 def token_ms(row: Row) -> float | None:
-    """When its first token came, after the request began; ``None`` where its row does not tell, or gainsays."""
+    """How long after its begin its first token came; ``None`` where its row does not tell, or gainsays."""
     ttft_ms, queue_ms, before_ms = row["ttft_ms"], row["queue_ms"] or 0.0, _before_token_ms(row)
     if ttft_ms is None or (row["ttft_from"] is None and queue_ms):
         return None

@@ -56,7 +56,9 @@ class Timeline(Widget):
         lines = [_axis(end_ms, width), _bar(parts, width), *self._first_token(end_ms, width)]
         lines += [_line(part) for part in parts]
         if exceeds_total(self._row):
-            said = f"Its total is {duration(total_ms)}: not all of these are in it, the log does not say which."
+            said = (
+                f"Its total is {duration(total_ms)}: not all of these are in it, the log does not say which."
+            )
             lines.append(Text(said))
         return Group(*lines)
 
@@ -88,4 +90,6 @@ def _line(part: Stretch) -> Text:
     start_ms = part.start_ms
     when = part.about if start_ms is None else f"{duration(start_ms)} to {duration(start_ms + part.ms)}"
     line = Text(f"{part.glyph} {part.phase:<{_NAME}}", COLOURS[part.phase], no_wrap=True)
-    return line.append(f"{duration(part.ms):>{_MS}}{percent(part.share):>{_SHARE}}   {when}", "not bold default")
+    return line.append(
+        f"{duration(part.ms):>{_MS}}{percent(part.share):>{_SHARE}}   {when}", "not bold default"
+    )

@@ -15,6 +15,7 @@ from advisor.tui.requests.order import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
     Row = Mapping[str, Any]
 
 UNKNOWN = "?"
@@ -122,6 +123,12 @@ SHOWN = [
     PLACED_AT,
 ]
 """What the cells and bars of a row are made of."""
+
+SORT_ORDER = ("total_ms", "ttft_ms", *(name for name in SHOWN if name not in {"total_ms", "ttft_ms"}))
+"""What to sort by, what matters most first."""
+
+OF_PLACE = {PLACE, PLACED_AT}
+"""Columns that say where a request stands: in the order of the log."""
 
 
 class Facts:

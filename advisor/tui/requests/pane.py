@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding
@@ -10,20 +11,39 @@ from textual.widgets import Input, Static
 
 from advisor.tui.pane import Pane
 from advisor.tui.request.screen import RequestScreen
+from advisor.tui.requests.at_line import request_at
 from advisor.tui.requests.filter import EXAMPLE, FilterError, is_begun, parse
 from advisor.tui.requests.order import PLACE
 from advisor.tui.requests.table import RequestsTable
 from rules.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
     from advisor.live.view import View
+    from advisor.model import Line
     from advisor.tui.app import PhasewiseApp
 
 _TYPED_S = 0.15
 """After so long without a key a filter is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A request that was left for one of its findings.
+
+    Attributes:
+        finding: which.
+        number: of the request.
+        of: the finding that had led to it; ``None`` for the table.
+    """
+
+    finding: str
+    number: int
+    of: str | None
 
 
 class RequestsPane(Pane):
@@ -78,6 +98,7 @@ class RequestsPane(Pane):
         self._view: View | None = None
         self._filter = ""
         self._typing = 0
+        self._trail: list[Left] = []
 
     def compose(self) -> ComposeResult:
         """What is shown, the rows, and the filter."""
@@ -169,11 +190,14 @@ class RequestsPane(Pane):
 
     def action_clear(self) -> None:
         """Show all requests again."""
+        self._show_all()
+        self.focus_main()
+
+    def _show_all(self) -> None:
         self._typing += 1
         self.query_one(Input).clear()
         self._apply("")
         self.remove_class("-filtering")
-        self.focus_main()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Somebody types: wait for the end of a word."""
@@ -219,5 +243,57 @@ class RequestsPane(Pane):
     def on_requests_table_opened(self, event: RequestsTable.Opened) -> None:
         """Look at one request."""
         event.stop()
-        session = cast("PhasewiseApp", self.app).session
-        self.app.push_screen(RequestScreen(self.query_one(RequestsTable), session, lambda: self._view))
+        self._trail.clear()
+        self.open(event.number)
+
+    def open(self, number: int, of: str | None = None) -> None:
+        """Look at a request, the cursor on it.
+
+        Args:
+            number: of the request.
+            of: the finding that leads to it.
+        """
+        table = self.query_one(RequestsTable)
+        if table.order.position(number) is None:
+            self._show_all()
+        table.stay_on(number)
+
+        def leave(finding: str | None) -> None:
+            if finding is not None:
+                self._trail.append(Left(finding, cast("int", table.cursor), of))
+                self.app.post_message(RequestScreen.FindingChosen(finding))
+
+        self.app.push_screen(RequestScreen(table, self._app.session, self._newest), leave)
+
+    def open_lines(self, lines: Sequence[Line], of: str) -> bool:
+        """Look at the first request that one of these lines is of; whether there is one.
+
+        Args:
+            lines: of the log.
+            of: the finding that they are evidence of.
+        """
+        view = self._newest()
+        found = (None if view is None else request_at(view, line) for line in lines)
+        place = next((place for place in found if place is not None), None)
+        if place is not None:
+            self.open(self.query_one(RequestsTable).order.first + place, of)
+        return place is not None
+
+    def left_for(self, finding: str | None) -> Left | None:
+        """The request that was left last, if it was for this finding."""
+        return self._trail[-1] if self._trail and self._trail[-1].finding == finding else None
+
+    def pop_left(self) -> Left:
+        """The request that was left last: whoever asks goes back to it."""
+        return self._trail.pop()
+
+    @property
+    def _app(self) -> PhasewiseApp:
+        return cast("PhasewiseApp", self.app)
+
+    def _newest(self) -> View | None:
+        """This moment, its rows taken in."""
+        view = self._app.view
+        if view is not None and view is not self._view:
+            self.show(view)
+        return view

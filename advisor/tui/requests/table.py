@@ -11,8 +11,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from advisor.live.history import PLACED_AT
-from advisor.tui.requests.columns import SHOWN, Column, Facts, bar_width, columns
+from advisor.tui.requests.columns import OF_PLACE, SHOWN, SORT_ORDER, Column, Facts, bar_width, columns
 from advisor.tui.requests.line import heading, line
 from advisor.tui.requests.order import PLACE, RowOrder
 
@@ -22,18 +21,13 @@ if TYPE_CHECKING:
     from textual.events import Click, Resize
 
 _HEADER_LINES = 1
-_SORT_ORDER = ("total_ms", "ttft_ms", *(name for name in SHOWN if name not in {"total_ms", "ttft_ms"}))
-_OF_PLACE = {PLACE, PLACED_AT}
-"""Columns that say where a request stands: in the order of the log."""
 
 
 class RequestsTable(ScrollView, can_focus=True):
     """Requests, one a line, with a cursor that stays on its request."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "requests-table--header",
-        "requests-table--cursor",
-        "requests-table--dim",
+        f"requests-table--{part}" for part in ("header", "cursor", "dim")
     }
     DEFAULT_CSS = """
     RequestsTable {
@@ -124,11 +118,17 @@ class RequestsTable(ScrollView, can_focus=True):
     def step(self, by: int) -> int | None:
         """Move the cursor; the number of the request it is on now, ``None`` if there is none there."""
         position = self._position
-        if position is None or self.order.number(position + by) is None:
-            return None
-        self._is_touched = True
-        self._go(position + by)
-        return self.cursor
+        number = None if position is None else self.order.number(position + by)
+        if number is not None:
+            self.stay_on(number)
+        return number
+
+    def stay_on(self, number: int) -> None:
+        """Put the cursor on a request that is shown, and leave it there when others come."""
+        if (position := self.order.position(number)) is not None:
+            self._is_touched = True
+            self._go(position)
+            self._is_following = False
 
     @property
     def _position(self) -> int | None:
@@ -167,8 +167,7 @@ class RequestsTable(ScrollView, can_focus=True):
 
     @property
     def _newest(self) -> int:
-        is_first = self.order.by == PLACE and self.order.is_descending
-        return 0 if is_first else len(self.order) - 1
+        return 0 if self.order.by == PLACE and self.order.is_descending else len(self.order) - 1
 
     @property
     def _width(self) -> int:
@@ -260,8 +259,8 @@ class RequestsTable(ScrollView, can_focus=True):
 
     def action_sort(self) -> None:
         """Sort by the next column, those that matter most first, and after the last one as the log does."""
-        shown = {column.name for column in self.columns} - _OF_PLACE
-        names = [PLACE, *(name for name in _SORT_ORDER if name in shown)]
+        shown = {column.name for column in self.columns} - OF_PLACE
+        names = [PLACE, *(name for name in SORT_ORDER if name in shown)]
         at = names.index(self.order.by) + 1 if self.order.by in names else 0
         self._sort_by(names[at % len(names)])
 
@@ -294,6 +293,6 @@ class RequestsTable(ScrollView, can_focus=True):
         start = 1
         for column in self.columns:
             if start <= x < start + column.width:
-                name = PLACE if column.name in _OF_PLACE else column.name
+                name = PLACE if column.name in OF_PLACE else column.name
                 self.action_reverse() if name == self.order.by else self._sort_by(name)
             start += column.width + 1

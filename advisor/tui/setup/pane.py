@@ -99,7 +99,7 @@ class SetupPane(Pane):
             told = start_rows(view.judged.measures)
             self._put("starts", Group(title("Process starts"), _table(told)) if told else None)
             self._put("sources", Group(title("Sources"), *_sources(analysis)))
-        notes = [f"{status.name}: {status.note}" for status in view.statuses if status.note]
+        notes = [note_of(status.name, status.note) for status in view.statuses if status.note]
         if notes != self._notes:
             self._notes = notes
             said = Group(title("What happened to them"), *(hanging("- ", note) for note in notes))
@@ -109,6 +109,11 @@ class SetupPane(Pane):
         place = self.query_one(f"#{part}", Static)
         place.update(drawn or "")
         place.display = drawn is not None
+
+
+def note_of(name: str, note: str) -> str:
+    """What happened to a source, under its name; many notes begin with it themselves."""
+    return note if note.startswith(name) else f"{name}: {note}"
 
 
 def _facts(analysis: Analysis) -> list[RenderableType]:

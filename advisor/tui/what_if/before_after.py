@@ -12,6 +12,8 @@ from textual.widget import Widget
 from advisor.model import SavingModel
 from advisor.report.page import bar_of, saved
 from advisor.tui.phases import COLOURS, phase_text
+from rules.measures import FEW
+from rules.savings import significant
 from rules.what_if import at
 from rules.words import duration, percent, plural
 
@@ -70,9 +72,15 @@ class BeforeAfter(Widget):
         grid.add_column(no_wrap=True)
         for _ in range(3):
             grid.add_column(justify="right", no_wrap=True)
-        grid.add_row("", Text("before", "dim"), Text("after", "dim"), "")
-        for name, was, then in (*_phases(before, after), *self._percentiles(before, after)):
-            grid.add_row(name, duration(was), duration(then), _change(was, then))
+        about = "after, about" if after.saving else "after"
+        grid.add_row("", Text("before", "dim"), Text(about, "dim"), "")
+        digits = _digits(len(before.total_ms))
+        for name, was, then in _phases(before, after):
+            left = max(was - significant(was - then, digits), 0.0)
+            grid.add_row(name, duration(was), duration(left), _change(was, left))
+        for name, was, then in self._percentiles(before, after):
+            left = min(significant(then, digits), was) if then < was else was
+            grid.add_row(name, duration(was), duration(left), _change(was, left))
         return grid
 
     def _percentiles(self, before: Outcome, after: Outcome) -> Iterable[tuple[Text, float, float]]:
@@ -98,6 +106,11 @@ def _phases(before: Outcome, after: Outcome) -> Iterable[tuple[Text, float, floa
     for part in bar_of(before.phase_ms, 1):
         name = Text.assemble((part.glyph, COLOURS[part.phase]), f" {part.phase}")
         yield name, part.ms, after.phase_ms[part.phase] or 0.0
+
+
+def _digits(requests: int) -> int:
+    """How exact a saving on so many requests is, as `rules.measures.Measures.saving` has it."""
+    return 3 if requests >= FEW else 2
 
 
 def _sum(outcome: Outcome) -> float:

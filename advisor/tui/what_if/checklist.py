@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.message import Message
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from advisor.model import SavingModel
 from advisor.report.page import saved
 from advisor.tui.findings.listing import phase_named
+from advisor.tui.option_list import List
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -22,7 +22,7 @@ _TICKED, _OPEN, _NONE = "[x] ", "[ ] ", " -  "
 _INDENT = " " * len(_OPEN)
 
 
-class Checklist(OptionList):
+class Checklist(List):
     """Fixes to tick."""
 
     DEFAULT_CSS = """
@@ -76,7 +76,7 @@ class Checklist(OptionList):
         """What is ticked of what can be chosen."""
         return [name for name in self._choices if name in self.ticked]
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+    def on_option_list_option_selected(self, event: List.OptionSelected) -> None:
         """Tick it, or take the tick away."""
         event.stop()
         self._tick({str(event.option_id)} ^ self.ticked)
@@ -98,11 +98,10 @@ class Checklist(OptionList):
     def _prompt(self, choice: Choice) -> Text:
         mark = _TICKED if choice.id in self.ticked else _OPEN
         fix = choice.finding.fixes[0].title if choice.finding.fixes else choice.finding.title
-        text = Text.assemble((mark + fix, "bold"), f"\n{_INDENT}")
+        text = Text.assemble((mark + _told_apart(choice, fix), "bold"), f"\n{_INDENT}")
         for phase in dict.fromkeys(str(finding.phase) for finding in choice.findings):
             text.append_text(phase_named(phase)).append(", ")
-        text.append(f"{saved(SavingModel.model_validate(choice.saving))}, {choice.finding.confidence}")
-        return text.append(_about(choice))
+        return text.append(f"{saved(SavingModel.model_validate(choice.saving))}, {choice.finding.confidence}")
 
 
 def _reason(choice: Choice) -> Text:
@@ -111,8 +110,10 @@ def _reason(choice: Choice) -> Text:
         why = f"no price: its switch is set to another value for: {choice.instead_of.title}"
     else:
         why = "no price: what it saves can't be computed from this log"
-    return Text(f"{_NONE}{choice.finding.title}\n{_INDENT}{why}{_about(choice)}")
+    return Text(f"{_NONE}{_told_apart(choice, choice.finding.title)}\n{_INDENT}{why}")
 
 
-def _about(choice: Choice) -> str:
-    return f", {choice.about}" if choice.about else ""
+def _told_apart(choice: Choice, title: str) -> str:
+    """Under the engine's or model's name, where findings are about several; titles may have a model's."""
+    model = choice.about.rpartition(", ")[2]
+    return f"{choice.about}: {title.removeprefix(f'{model}: ')}" if choice.about else title

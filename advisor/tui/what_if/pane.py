@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.containers import Container, VerticalScroll
 from textual.widgets import Static
 
-from advisor.tui.pane import Pane
+from advisor.tui.pane import WAITING, Pane
 from advisor.tui.what_if.before_after import BeforeAfter
 from advisor.tui.what_if.checklist import Checklist
 from rules.what_if import WhatIf
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from advisor.live.view import Judged, View
 
-WAITING = "The rules are asked as soon as there is something to ask about."
 NOTHING = "No fix has a price here: none of the findings says how much time it would save."
 NO_REQUESTS = "This log tells no single requests, so nothing can be recomputed on them."
 
