@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from advisor.live.view import Judged
     from advisor.model import Analysis
 
 _TOP = 3
@@ -101,17 +102,13 @@ def _who(row: dict[str, Any]) -> str:
     return " ".join(filter(None, (f"{at:%H:%M:%S}" if at else "", row["engine"])))
 
 
-def verdict_line(analysis: Analysis, read: int) -> str:
-    """``== 42 requests: 61 % of the wait is prefill. 1. Most of it is the prompt: saves about 12 s``.
-
-    Args:
-        analysis: of the requests that are kept.
-        read: how many requests were read in all.
-    """
+def verdict_line(found: Judged) -> str:
+    """``== 42 requests: 61 % of the wait is prefill. 1. Most of it is the prompt: saves about 12 s``."""
+    analysis = found.analysis
     requests = _judged_requests(analysis)
     seen = plural(requests, "request") if requests else ""
-    if requests and requests < read:
-        seen = f"the last {requests:,} of {plural(read, 'request')}"
+    if requests and found.kept < found.read:
+        seen = f"the last {requests:,} of {plural(found.read, 'request')}"
     advice = [
         f"{number}. {finding.title}{f': {saved(finding.saving)}' if finding.saving else ''}."
         for number, finding in enumerate(analysis.findings[:_TOP], 1)
@@ -119,13 +116,14 @@ def verdict_line(analysis: Analysis, read: int) -> str:
     return " ".join(["==", f"{seen}:" if seen else "", analysis.verdict.sentence, *advice]).replace("  ", " ")
 
 
-def verdict_record(analysis: Analysis, read: int) -> dict[str, object]:
+def verdict_record(found: Judged) -> dict[str, object]:
     """The verdict as scripts read it: of how many requests, of how many read, and the first findings."""
+    analysis = found.analysis
     return {
         "type": "verdict",
         **analysis.verdict.model_dump(mode="json"),
         "requests": _judged_requests(analysis),
-        "requests_read": read,
+        "requests_read": found.read,
         "findings": [
             {"rule": f.rule, "title": f.title, "saving": f.saving.model_dump() if f.saving else None}
             for f in analysis.findings[:_TOP]

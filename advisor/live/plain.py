@@ -68,23 +68,29 @@ class Printer:
 
     def _follow(self) -> None:
         said_at_s = time.monotonic()
+        verdict: Future[Judged] | None = None
         with ThreadPoolExecutor(1) as judging:
-            verdict: Future[Judged] | None = None
-            while not self._is_over():
-                ended = self._session.ended
-                self._print_new()
-                if verdict is not None and (ended or verdict.done()):
-                    self._print_verdict(verdict.result())
-                    verdict = None
-                if ended:
-                    return
-                if self._unjudged and not verdict and time.monotonic() - said_at_s >= VERDICT_EVERY_S:
-                    said_at_s, self._unjudged = time.monotonic(), False
-                    verdict = judging.submit(judged, self._session)
-                time.sleep(_LOOK_EVERY_S)
+            try:
+                while not self._is_over():
+                    ended = self._session.ended
+                    self._print_new()
+                    if verdict is not None and (ended or verdict.done()):
+                        self._print_verdict(verdict.result())
+                        verdict = None
+                    if ended:
+                        return
+                    if self._unjudged and not verdict and time.monotonic() - said_at_s >= VERDICT_EVERY_S:
+                        said_at_s, self._unjudged = time.monotonic(), False
+                        verdict = judging.submit(judged, self._session)
+                    time.sleep(_LOOK_EVERY_S)
+            finally:
+                self._unjudged |= verdict is not None
 
     def _is_over(self) -> bool:
-        return self._until is not None and datetime.now(UTC) > self._until
+        """Whether the time is up, and all that was there before has been read."""
+        if self._until is None or datetime.now(UTC) <= self._until:
+            return False
+        return all(status.is_live or status.ended for status in self._session.statuses())
 
     def _print_new(self) -> None:
         """Print what has come, in the order of each source's lines."""
@@ -109,6 +115,4 @@ class Printer:
             yield source, line, text
 
     def _print_verdict(self, found: Judged) -> None:
-        said, read = found.analysis, self._session.totals.requests
-        line = json.dumps(verdict_record(said, read)) if self._as_json else verdict_line(said, read)
-        print(line, flush=True)
+        print(json.dumps(verdict_record(found)) if self._as_json else verdict_line(found), flush=True)

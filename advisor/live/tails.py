@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
+from advisor.errors import InputError
 from advisor.live.kept import Kept
 from parsers import Stream
 from parsers.formats.process import Counts
@@ -86,6 +87,7 @@ class TailedLog:
         self._lock = Lock()
         self.grows, self.path = grows, path
         self._ended = False
+        self._failed: InputError | None = None
 
     @property
     def setups(self) -> Setups:
@@ -107,15 +109,23 @@ class TailedLog:
             SlowPatternError: a pattern of a user's format takes too long.
         """
         if self._ended:
+            if self._failed is not None:
+                raise self._failed
             return None
         self.is_live = self.is_live or (self._bytes_of.has_caught_up and not self._rest)
-        data = self._rest or self._bytes_of.read(wait_s)
+        try:
+            data = self._rest or self._bytes_of.read(wait_s)
+        except InputError as error:
+            self._failed, data = error, None  # what came before still counts
         if data is not None:
             data, self._rest = data[:_SLICE], data[_SLICE:]
         with self._lock:
-            rows = self._rows(data)
-            stream = self._stream
-            self.engine, self.lines, self.counts = stream.engine, stream.lines, stream.counts
+            return self._told(self._rows(data))
+
+    def _told(self, rows: list[Row]) -> list[Row]:
+        """The rows, once what else the log has told by now is kept too."""
+        stream = self._stream
+        self.engine, self.lines, self.counts = stream.engine, stream.lines, stream.counts
         return rows
 
     def _rows(self, data: bytes | None) -> list[Row]:
@@ -131,8 +141,10 @@ class TailedLog:
     def rest(self) -> list[Row]:
         """The rows of the lines that have been read already; requests that are still open stay so."""
         with self._lock:
+            if self._ended:
+                return []
             rest, self._rest = self._rest, b""
-            return [] if self._ended else [*self._reader.feed(rest), *self._reader.flush()]
+            return self._told([*(self._rows(rest) if rest else []), *self._reader.flush()])
 
     def notes(self) -> list[str]:
         """What happened to the file or the program that writes."""

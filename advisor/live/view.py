@@ -32,11 +32,15 @@ class Judged:
         analysis: as any report would say it.
         diagnosis: the findings with the changes that they are priced by.
         measures: what they were asked about.
+        kept: how many requests were kept then.
+        read: how many had been read by then, those no longer kept included.
     """
 
     analysis: Analysis
     diagnosis: Diagnosis
     measures: Measures
+    kept: int
+    read: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,9 @@ def _end(frames: dict[str, pl.DataFrame]) -> datetime | None:
 def judged(session: Session) -> Judged:
     """Ask the rules about the rows that are kept; takes seconds where they are many."""
     reading = session.reading()
+    kept, read = reading.tables.requests.height, session.totals.rows["requests"]
     options = session.options.at_any_time
     measures = measure(reading, options, once=session.ended)
     diagnosis = diagnosed(measures, reading, options)
     analysis = told(diagnosis, measures, reading, options)
-    return Judged(analysis, diagnosis, measures)
+    return Judged(analysis, diagnosis, measures, kept, max(kept, read))

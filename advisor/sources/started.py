@@ -192,7 +192,10 @@ class Started:
             self._process.wait(_END_S)
         if self._err is not None:
             self._err.join(_END_S)
-        last = _last_line(self._last + self._said())
+        kept = self._last
+        if len(kept) >= _KEPT:  # its first line is a part of one, and may have lost its stamp
+            kept = kept.partition(b"\n")[2]
+        last = _last_line(kept + self._said())
         if last and _STAMPED.match(last) is None and self._has_failed:
             return f"{self.name}: {self._program} ended: {last}"
         return f"{self.name}: {self._program} ended."
@@ -228,8 +231,8 @@ def _has_unit(systemctl: str, name: str, *options: str) -> bool:
 
 def _last_line(text: bytes) -> str:
     """The last line in which something stands, ended as a sentence is."""
-    lines = [line for line in _text(text).splitlines() if line.strip()]
-    last = clean(lines[-1]).strip().rstrip(".")[:_LONG] if lines else ""
+    lines = [line for line in text.split(b"\n") if line.strip()]
+    last = clean(_text(lines[-1])).strip().rstrip(".")[:_LONG] if lines else ""
     return f"{last}." if last else ""
 
 

@@ -148,10 +148,13 @@ class PhasewiseApp(App[None]):
 
     def _judge(self) -> None:
         """Ask the rules, in a thread that nobody waits for when the screens are left."""
-        with self._judging_pace:
-            found = judged(self.session)
+        try:
+            with self._judging_pace:
+                take = partial(self._take_judgement, judged(self.session))
+        except Exception as error:  # ours; the screens say so
+            take = partial(self._handle_exception, error)
         with suppress(RuntimeError):  # the screens have been left meanwhile
-            self.call_from_thread(self._take_judgement, found)
+            self.call_from_thread(take)
 
     def _take_judgement(self, found: Judged) -> None:
         self._judged, self._judging = found, False

@@ -95,8 +95,9 @@ def _require_port(host: str, port: int) -> None:
             if sys.platform != "win32":
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(address)
-    except OSError as error:
-        raise InputError(f"{host}:{port}: can't listen there ({error.strerror or error}).") from None
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{host}:{port}: can't listen there ({reason}).") from None
 
 
 def _guard(key: str, host: str) -> Callable[..., Awaitable[web.StreamResponse]]:
@@ -109,7 +110,7 @@ def _guard(key: str, host: str) -> Callable[..., Awaitable[web.StreamResponse]]:
     ) -> web.StreamResponse:
         origin = request.headers.get("Origin", f"http://{request.host}")
         ours = origin.partition("://")[2] == request.host and _is_ours(request.host, host)
-        if not ours or not request.path.startswith((f"/{key}/", "/static/")):
+        if not ours or not request.path.startswith((f"/{key}/", "/static/", "/download/")):
             raise web.HTTPForbidden(text="Not from here.")
         return await handler(request)
 

@@ -110,7 +110,7 @@ def _fitted(pieces: Sequence[_Piece], width: int) -> list[str]:
     """The texts in so many cells, as far as that leaves something of each that can be cut."""
     cells = [cell_len(piece.text) for piece in pieces]
     names = [at for at, piece in enumerate(pieces) if piece.can_be_cut]
-    while sum(cells) > width:
+    while names and sum(cells) > width:
         longest = max(names, key=cells.__getitem__)
         if cells[longest] <= _LEAST_CELLS:
             break

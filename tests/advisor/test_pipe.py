@@ -208,10 +208,12 @@ def test_podman_where_docker_is_missing(program: Callable[[str, str], Path]) -> 
 def test_the_last_words_of_a_program_that_fails(program: Callable[[str, str], Path], tmp_path: Path) -> None:
     program("docker", "sys.exit('a warning\\nError: \\x1b[31mno such container: ' + words[-1] + '.')")
     program("kubectl", "sys.exit(f'error in {words[3:]}')")
-    program("podman", "print('2026-11-29T20:00:00Z a prompt'); sys.exit(1)")
+    program("podman", "print('2026-11-29T20:00:00Z a prompt\\rand more'); sys.exit(1)")
+    program("long", "print('2026-11-29T20:00:00Z ' + 'secret ' * 2000); sys.exit(1)")
     for command, last in (
         (container("qwen"), "qwen: docker ended: Error: no such container: qwen."),
         (Command("qwen", (str(tmp_path / "podman"),), is_merged=True), "qwen: podman ended."),
+        (Command("qwen", (str(tmp_path / "long"),), is_merged=True), "qwen: long ended."),
         (pod("llm/qwen-0"), "llm/qwen-0: kubectl ended: error in ['--namespace=llm', '--', 'qwen-0']."),
         (pod("qwen-0"), "qwen-0: kubectl ended: error in ['--', 'qwen-0']."),
     ):

@@ -130,7 +130,7 @@ vllm:generation_tokens_total{model_name="m"} %d
     assert second.span_ms >= 300
     assert first.time is not None
     assert second.time is not None
-    assert (second.time - first.time).total_seconds() * 1000 == pytest.approx(second.span_ms, abs=20)
+    assert (second.time - first.time).total_seconds() * 1000 == pytest.approx(second.span_ms, abs=200)
 
 
 def test_a_fault_of_ours_ends_it_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from advisor.analysis import Options, analyze
+from advisor.errors import InputError
 from advisor.filters import Filters
 from advisor.live.history import PLACED_AT
 from advisor.live.session import Session
@@ -151,6 +152,29 @@ def test_a_fault_in_one_source_ends_that_one_only(in_turn: bool) -> None:
     assert session.said() == session.problems
 
 
+class Failing(Pieces):
+    """A source that can't be read to its end."""
+
+    def read(self, wait_s: float) -> bytes | None:
+        if (piece := super().read(wait_s)) is None:
+            raise InputError("log: broken.")
+        return piece
+
+
+def test_what_a_source_told_before_it_failed_counts() -> None:
+    whole = FOUR.read_bytes()
+    cut = whole[: whole.rindex(b"release:")]  # the last request waits for this line
+    session = Session([TailedLog(Failing("log", [cut]), Stream("log"))], Options())
+    session.start()
+    while not session.ended:
+        session.settle()
+    session.stop()
+    session.settle()
+    assert session.totals.requests == 12
+    assert session.problems == ["log: broken."]
+    assert session.statuses()[0].engine == "llama-server"
+
+
 def test_what_was_read_when_it_stops_is_counted() -> None:
     tail = TailedLog(Pieces("log", [FOUR.read_bytes() * 30]), Stream("log"))
     session = Session([tail], Options())
@@ -162,6 +186,8 @@ def test_what_was_read_when_it_stops_is_counted() -> None:
     told = sum(isinstance(row, Request) for row in first or ())
     assert 0 < told < 12 * 30
     assert session.totals.requests == 12 * 30 - told
+    assert tail.counts.requests == 12 * 30
+    assert tail.bytes == 30 * len(FOUR.read_bytes())
 
 
 def test_a_clock_ahead_of_ours_places_nothing_in_a_log_that_grows() -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from advisor.live import plain
 from advisor.live.plain import Printer
 from advisor.live.session import Session
 from advisor.live.tails import TailedLog
+from advisor.live.view import Judged, judged
 from parsers import Stream
 from tests.advisor.helpers import SAMPLES, environment, one_sentence, phasewise, refused
 from tests.advisor.test_session import Pieces
@@ -174,6 +176,33 @@ def test_a_verdict_each_minute_and_the_last_one_at_the_end(
     assert len(verdicts) >= 2
     assert verdicts[0] < verdicts[-1] == 12
     assert lines[-1]["type"] == "verdict"
+
+
+@pytest.mark.parametrize("looks", [12, 40])
+def test_a_verdict_that_is_being_made_when_the_time_is_up_is_said(
+    looks: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plain, "VERDICT_EVERY_S", 0.4)
+
+    def slowly(session: Session) -> Judged:
+        time.sleep(1.5)
+        return judged(session)
+
+    monkeypatch.setattr(plain, "judged", slowly)
+    log = TailedLog(Pieces("log", [LOG.read_bytes(), *[b""] * 100], wait_s=0.1), Stream("log"))
+    until = datetime.now(UTC) + timedelta(seconds=looks / 10)
+    Printer(Session([log], Options()), as_json=True, until=until).run()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[-1]["type"] == "verdict"
+    assert lines[-1]["requests"] == lines[-1]["requests_read"] == 12
+
+
+def test_a_time_that_is_over_loses_nothing_of_what_is_there(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes((SAMPLES / "ollama-reload.log").read_bytes() * 150)
+    ran = phasewise("tail", log, "--format", "json", "--until", datetime.now(UTC).isoformat())
+    rows = [line for line in ran.out.splitlines() if '"type":"request"' in line]
+    assert (ran.status, len(rows)) == (0, 1500)
 
 
 def test_each_file_is_followed_once_and_not_its_rotated_parts(tmp_path: Path) -> None:

@@ -66,3 +66,7 @@ def test_what_waits_or_has_failed_says_so(sources: tuple[Status, ...], begins: s
     line = said(*sources)
     assert line.startswith(begins)
     assert holds in line
+
+
+def test_numbers_that_find_no_room_are_cut_by_the_screen() -> None:
+    assert said(LIVE, LIVE, model="", width=20).startswith("● live  2 sources")
