@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
@@ -81,4 +82,5 @@ def test_the_screens_are_drawn(address: str) -> None:
                 seen += message.data if isinstance(message.data, bytes) else b""
         return seen
 
-    assert b"Overview" in asyncio.run(drawn())
+    with ThreadPoolExecutor(1) as elsewhere:  # Playwright's loop may run in this thread
+        assert b"Overview" in elsewhere.submit(asyncio.run, drawn()).result()
