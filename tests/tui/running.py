@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,7 @@ async def settled(app: PhasewiseApp, pilot: Pilot[None]) -> None:
     for _ in range(_MOST_STEPS):
         if app.session.ended and not app._judging:
             app._judging_pace._next_at_s = 0.0
+            app._looked_at_s = -math.inf
             app._tick()
             if app._judged and not app._unjudged and not app._judging:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from advisor.tui.what_if.checklist import Checklist
@@ -45,6 +46,7 @@ def test_several_together(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
         assert [name.rpartition("/")[2] for name in chosen] == ["cache-evicted"]
         app._unjudged = True
         app._judging_pace._next_at_s = 0.0
+        app._looked_at_s = -math.inf
         app._tick()
         await app.workers.wait_for_complete()
         await pilot.pause()
