@@ -51,7 +51,7 @@ def pages_in(folder: str) -> tuple[str, ...]:
 
 NAVIGATION = {
     "index": (
-        ("Start", ("quickstart", "reading-a-report", "two-phases", "faq")),
+        ("Start", ("quickstart", "reading-a-report", "watching", "two-phases", "faq")),
         ("Use", ("engines/README", "comparing", "ci-gate", "sharing")),
         ("Look up", ("cli", "rules/README", "formats", "columns")),
         ("Extend", ("adding-a-format", "adding-a-rule", "architecture", "testing")),
