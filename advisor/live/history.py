@@ -63,19 +63,20 @@ class History:
 
     def __init__(self, limit: int, derived: Mapping[str, pl.Expr]) -> None:
         self._derived = derived
-        self._rings = {table: _Ring(self.shown(table, _empty(table)), limit) for table in TABLES}
+        self._rings = {table: _Ring(self._shown(table, _empty(table)), limit) for table in TABLES}
 
-    def shown(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows with what is derived from them."""
-        return frame.with_columns(**self._derived) if table == "requests" else frame
-
-    def add(self, table: str, frame: pl.DataFrame) -> None:
-        """Keep the next rows."""
-        self._rings[table].add(self.shown(table, frame))
+    def add(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """Keep the next rows; gives them with what is derived from them."""
+        shown = self._shown(table, frame)
+        self._rings[table].add(shown)
+        return shown
 
     def frame(self, table: str) -> pl.DataFrame:
         """The rows of a table that are kept, with what is derived from them."""
         return self._rings[table].frame()
+
+    def _shown(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(**self._derived) if table == "requests" else frame
 
     def tables(self) -> Tables:
         """The rows that are kept as they were read."""

@@ -178,11 +178,10 @@ class Session:
             self.clockless += frame[PLACED_AT].null_count() if table != "events" else 0
             frame = frame.filter(pl.col(PLACED_AT).is_between(self._since or _FIRST, self._until or _LAST))
         frame = self.options.at_any_time.filters.passing(table, frame)
-        frame = self._history.shown(table, redacted(frame, self.options.words))
         if frame.height:
+            frame = redacted(frame, self.options.words)
             self.totals.add(table, frame)
-            self._history.add(table, frame)
-            self._settled.append((table, frame))
+            self._settled.append((table, self._history.add(table, frame)))
 
     def _place(self, live: bool, clock: str) -> pl.Expr:
         """When rows were of; a log's clock that is ahead of ours is of another zone, and tells nothing."""

@@ -61,15 +61,20 @@ def torn(data: bytes, seed: int = 1) -> list[bytes]:
     return pieces
 
 
-def read_all(*logs: tuple[str, list[bytes]], options: Options | None = None, **more: object) -> Session:
-    tails = [TailedLog(Pieces(name, pieces), Stream(name)) for name, pieces in logs]
-    session = Session(tails, options or Options(), **more)  # type: ignore[arg-type]
+def finished(session: Session) -> Session:
+    """The session, once all that it reads has ended."""
     session.start()
     while not session.ended:
         session.settle()
     session.stop()
     session.settle()
     return session
+
+
+def read_all(*logs: tuple[str, list[bytes]], options: Options | None = None, **more: object) -> Session:
+    tails = [TailedLog(Pieces(name, pieces), Stream(name)) for name, pieces in logs]
+    session = Session(tails, options or Options(), **more)  # type: ignore[arg-type]
+    return finished(session)
 
 
 def test_totals_are_exact_while_old_rows_are_dropped(tmp_path: Path) -> None:
@@ -142,11 +147,7 @@ class Broken(Pieces):
 def test_a_fault_in_one_source_ends_that_one_only(in_turn: bool) -> None:
     good = TailedLog(Pieces("good", [FOUR.read_bytes()]), Stream("good"))
     session = Session([TailedLog(Broken("bad", []), Stream("bad")), good], Options(), in_turn=in_turn)
-    session.start()
-    while not session.ended:
-        session.settle()
-    session.stop()
-    session.settle()
+    finished(session)
     assert session.totals.requests == 12
     assert session.problems == ["bad: reading stopped at a fault (ZeroDivisionError)."]
     assert session.said() == session.problems
@@ -165,11 +166,7 @@ def test_what_a_source_told_before_it_failed_counts() -> None:
     whole = FOUR.read_bytes()
     cut = whole[: whole.rindex(b"release:")]  # the last request waits for this line
     session = Session([TailedLog(Failing("log", [cut]), Stream("log"))], Options())
-    session.start()
-    while not session.ended:
-        session.settle()
-    session.stop()
-    session.settle()
+    finished(session)
     assert session.totals.requests == 12
     assert session.problems == ["log: broken."]
     assert session.statuses()[0].engine == "llama-server"

@@ -24,7 +24,6 @@ from advisor.sources.served.web import NoAnswerError, Web
 from parsers.formats import FORMATS
 from parsers.formats.process import Counts
 from parsers.formats.prometheus.scrape import scrapers
-from parsers.setup import Setups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from advisor.sources.served.web import Answer
     from parsers.formats import Format
     from parsers.records import Row
+    from parsers.setup import Setups
 
 LONGEST_WAIT_S = 5.0
 """Between two tries while nothing answers."""
@@ -92,7 +92,7 @@ class Served:
     def setups(self) -> Setups:
         """Each start's, by the rows' ``run``: a copy that changes no more."""
         with self._lock:
-            return Setups(setup.model_copy(deep=True) for setup in self._watch.setups)
+            return self._watch.setups.copy()
 
     def read(self, wait_s: float) -> list[Row] | None:
         """The rows that have come, after ``wait_s`` seconds at most; ``None`` once it is closed."""
