@@ -4,7 +4,7 @@ The file of the current folder goes before the one in the user's configuration f
 before both::
 
     [machine]
-    device = "RTX 4090"
+    device = "RTX 4090"                # or "this-machine", once `phasewise calibrate` has measured it
 
     [rules]
     disable = ["output-long"]          # or enable = ["prefill-*"]
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from advisor.errors import InputError
-from rules.hardware import Machine
+from rules.hardware import THIS_MACHINE, Machine
 from rules.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def machine(given: Machine, folder: Path | None = None) -> Machine:
     """What the user gave on the command line, completed by ``[machine]`` of the files.
 
     Raises:
-        InputError: a file is no TOML, or has an unknown or ill-typed key.
+        InputError: a file is no TOML, or has an unknown or ill-typed key; or this machine is named, and was
+            not measured.
     """
     values = asdict(given)
     for path in files(folder):
@@ -82,7 +83,24 @@ def machine(given: Machine, folder: Path | None = None) -> Machine:
                 values[key.field] = stated
                 if key.field == "device":
                     values["origin"] = FILE
-    return Machine(**values)
+    known = Machine(**values)
+    return _measured(known) if known.device == THIS_MACHINE else known
+
+
+def _measured(known: Machine) -> Machine:
+    """This machine's own figures, where the user gave none."""
+    from advisor.calibration import required
+
+    found = required()
+    given = known.bandwidth_gb_s
+    return replace(
+        known,
+        device=None,
+        bandwidth_gb_s=given or found.memory_gb_s,
+        measured_on=None if given else f"{found.measured_at:%Y-%m-%d}",
+        memory_bytes=known.memory_bytes or found.machine.memory_bytes,
+        cores=known.cores or found.machine.cores,
+    )
 
 
 def settings(folder: Path | None = None) -> Settings:

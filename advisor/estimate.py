@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 from advisor.errors import InputError
 from rules.decoding import QUANT_LADDER
 from rules.physics.decode import bandwidth_ceiling_tok_s
-from rules.physics.predict import NOTHING, Guess, decode_guess, prefill_guess, prefill_guess_from_tflops
+from rules.physics.predict import (
+    NOTHING,
+    Guess,
+    decode_guess,
+    decode_guess_at,
+    prefill_guess,
+    prefill_guess_from_tflops,
+)
 from rules.physics.prefill import prefill_flops
 from rules.physics.quant import bits_per_weight, file_bits_per_weight, quant_name
 
@@ -22,6 +29,12 @@ SCHEMA = "phasewise.estimate/1"
 
 SPARE_BYTES = 1 << 30
 """Kept free for compute buffers and the driver: what llama.cpp's `--fit-target` keeps by default."""
+
+
+SAME_MODEL, SAME_MODEL_ERROR = 1.01, 0.15
+SAME_CLASS, SAME_CLASS_ERROR = 2.0, 0.3
+"""Ratio of the bytes that two models' tokens read, up to which one's measured decode says the other's, and how
+far off it may be: kernels of other quantizations read at other rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +158,13 @@ def estimate(model: Model | None, hardware: Hardware, ask: Ask) -> Estimate:
 def _decode(model: Model | None, hardware: Hardware, ask: Ask, kv_read: float) -> Guess:
     if ask.decode_tok_s is not None:
         return Guess(ask.decode_tok_s, ask.decode_tok_s, ask.decode_tok_s, "the measured rate")
-    if model is None or hardware.bandwidth_bounds_gb_s is None:
+    if model is None:
         return NOTHING
-    return decode_guess(
+    if measured := _measured_decode(model, hardware, kv_read):
+        return measured
+    if hardware.bandwidth_bounds_gb_s is None:
+        return NOTHING
+    guess = decode_guess(
         model.read_bytes,
         kv_read,
         hardware.bandwidth_bounds_gb_s,
@@ -156,20 +173,54 @@ def _decode(model: Model | None, hardware: Hardware, ask: Ask, kv_read: float) -
         mixture=model.mixture,
         flash_attention=ask.flash_attention,
     )
+    if hardware.calibrated is None:
+        return guess
+    return replace(guess, basis=f"{guess.basis}, with the memory's bandwidth {hardware.calibrated.words}")
+
+
+def _measured_decode(model: Model, hardware: Hardware, kv_read: float) -> Guess | None:
+    """From what this machine did with this model, or with one whose tokens read about as much."""
+    known = hardware.calibrated.model if hardware.calibrated else None
+    if hardware.calibrated is None or known is None or known.decode_gb_s is None or model.mixture:
+        return None
+    if not known.reads_like(model.read_bytes, SAME_CLASS):
+        return None
+    error = SAME_MODEL_ERROR if known.reads_like(model.read_bytes, SAME_MODEL) else SAME_CLASS_ERROR
+    basis = f"as fast as {known.name} was read, {hardware.calibrated.words}"
+    guess = decode_guess_at(model.read_bytes, kv_read, known.decode_gb_s, error, basis)
+    most = hardware.bandwidth_bounds_gb_s
+    if most is None or guess.high is None:
+        return guess
+    ceiling = bandwidth_ceiling_tok_s(model.read_bytes + kv_read, most[1])
+    return replace(guess, high=max(min(guess.high, ceiling), guess.value or 0.0))
 
 
 def _prefill(model: Model | None, hardware: Hardware, ask: Ask) -> Guess:
     if ask.prompt is None:
         return NOTHING
     new, before = ask.prompt - ask.cached, ask.depth + ask.cached
-    if ask.points or not new:
-        return prefill_guess(ask.points, new, before)
+    points = ask.points or _measured_points(model, hardware)
+    if points or not new:
+        guess = prefill_guess(points, new, before)
+        if ask.points or not new or hardware.calibrated is None:
+            return guess
+        return replace(guess, basis=f"{guess.basis}, {hardware.calibrated.words}")
     if model is None or hardware.tensor_tflops is None or model.active_parameters is None:
         return NOTHING
     attention = model.attention_layers or 0, model.attention_width or 0
     return prefill_guess_from_tflops(
         prefill_flops(model.active_parameters, new, before, *attention), hardware.tensor_tflops
     )
+
+
+def _measured_points(model: Model | None, hardware: Hardware) -> tuple[tuple[float, float], ...]:
+    """What this machine did with this very model."""
+    known = hardware.calibrated.model if hardware.calibrated else None
+    if model is None or known is None or model.name != known.name:
+        return ()
+    if not known.reads_like(model.read_bytes, SAME_MODEL):
+        return ()
+    return tuple((float(one.tokens), one.tok_s.best) for one in known.prefill)
 
 
 def what_if(now: Estimate) -> list[tuple[str, Estimate]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from advisor.calibration import Calibration
     from rules.physics.layers import LayerCache
 
 _SIZE = re.compile(r"(?P<number>\d+\.?\d*(?:e\d+)?) ?(?P<unit>[kmgt]?)(?P<binary>i?)b?", re.IGNORECASE)
@@ -71,13 +72,18 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What is known of the device; None for what is not."""
+    """What is known of the device; None for what is not.
+
+    Attributes:
+        calibrated: What was measured of it; None for a device that is only known by its data sheet.
+    """
 
     name: str | None = None
     device_class: str | None = None
     bandwidth_bounds_gb_s: tuple[float, float] | None = None
     tensor_tflops: float | None = None
     memory_bytes: float | None = None
+    calibrated: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +181,21 @@ def _of_file(path: Path) -> Model:
 
 
 def hardware_of(
-    device: str | None, bandwidth_gb_s: float | None, tflops: float | None, vram: str | None
+    device: str | None,
+    bandwidth_gb_s: float | None,
+    tflops: float | None,
+    vram: str | None,
+    *,
+    is_here: bool = False,
 ) -> Hardware:
     """The device by its name, or by the numbers given in place of it, completed by ``phasewise.toml``.
+
+    Args:
+        device: its name.
+        bandwidth_gb_s: of its memory.
+        tflops: of its tensor cores.
+        vram: its memory.
+        is_here: without any of these it is this machine, if that was measured.
 
     Raises:
         InputError: nothing is known of a device of this name and no bandwidth was given, or a size is none.
@@ -193,6 +211,11 @@ def hardware_of(
     _finite("--bandwidth", bandwidth_gb_s)
     _finite("--tflops", tflops)
     given = machine(Machine(device, bandwidth_gb_s, memory_bytes))
+    if given.measured_on or (is_here and given == Machine() and tflops is None):
+        from advisor.calibration import kept
+
+        if calibrated := kept():
+            return _measured(calibrated, tflops, given.vram_bytes)
     found = find_device(given.device, given.vram_bytes) if given.device else None
     if given.device and found is None and given.bandwidth_gb_s is None:
         raise InputError(
@@ -206,6 +229,18 @@ def hardware_of(
         bandwidth_bounds_gb_s=(given.bandwidth_gb_s,) * 2 if given.bandwidth_gb_s else bounds,
         tensor_tflops=tflops or (found.tensor_tflops if found else None),
         memory_bytes=given.vram_bytes or listed,
+    )
+
+
+def _measured(calibrated: Calibration, tflops: float | None, memory_bytes: int | None) -> Hardware:
+    """This machine; of a GPU only what an engine did with a model was measured."""
+    on_gpu = calibrated.model is not None and calibrated.model.on_gpu
+    return Hardware(
+        name="this machine",
+        bandwidth_bounds_gb_s=None if on_gpu else (calibrated.memory_gb_s,) * 2,
+        tensor_tflops=tflops,
+        memory_bytes=memory_bytes or (None if on_gpu else calibrated.machine.memory_bytes),
+        calibrated=calibrated,
     )
 
 

@@ -185,12 +185,17 @@ class SavingModel(Section):
 
 
 class FixModel(Section):
-    """A remedy: what, the exact switch, where it goes, what applying it costs."""
+    """A remedy: what, the exact switch, where it goes, what applying it costs.
+
+    ``trial`` is what ``phasewise run --try`` takes to try it, null where it can't.
+    """
 
     title: str
     apply: str
     where: str
     cost: str
+    remedy: str
+    trial: str | None
 
 
 class FindingModel(Section):

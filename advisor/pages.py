@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import parsers.formats
 from advisor.cli_page import cli_page
+from advisor.runner.knobs import KNOBS
 from parsers.formats import BUILTIN
 from parsers.records import columns_page
 from rules import remedies
@@ -32,13 +33,21 @@ the engine doesn't time. `phasewise formats` prints this list. Files that are na
 of the format in `parsers/formats/`. A format of your own is a TOML file: see
 [adding-a-format.md](adding-a-format.md)."""
 
+_KNOBS_INTRO = """\
+What `phasewise run --set KNOB=VALUE` runs with and `--try KNOB=VALUE` compares: see
+[measuring, and proving a fix](runner.md). Several at once are joined by commas: `--try kv=q8_0,ubatch=1024`."""
+
+_REMEDIES_INTRO = """\
+What `phasewise run --from-analysis FILE --finding RULE` does with each remedy that a rule may suggest."""
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
 def pages() -> dict[str, str]:
     """Every generated page by its path under `docs/`."""
     rules = {f"rules/{loaded.rule.id}.md": rule_page(loaded) for loaded in all_rules()}
-    lists = {"columns.md": columns_page(), "formats.md": formats_page(), "rules/README.md": rules_page()}
+    lists = {"columns.md": columns_page(), "formats.md": formats_page(), "knobs.md": knobs_page()}
+    lists |= {"rules/README.md": rules_page()}
     return {"cli.md": cli_page(), **lists, **rules}
 
 
@@ -71,6 +80,26 @@ def _formats_in(module: ModuleType) -> tuple[Format, ...]:
 def _prose(docstring: str) -> str:
     """A docstring as Markdown: code in single backticks."""
     return docstring.strip().replace("``", "`")
+
+
+def knobs_page() -> str:
+    """What the runner can be set to, and which remedies it can try."""
+    knobs = (f"| `{k.name}` | {', '.join(f'`{a}`' for a in k.aliases)} | {k.help} | {k.values} |" for k in KNOBS)
+    head = "| knob | also | what it is | takes |\n|---|---|---|---|"
+    tried = (f"| {remedy} | {_trial(remedy)} |" for remedy in remedies.remedy_ids())
+    return "\n".join(
+        (
+            f"# Knobs of the runner\n\n{_KNOBS_INTRO}\n",
+            "\n".join((head, *knobs, "")),
+            f"## Remedies\n\n{_REMEDIES_INTRO}\n",
+            "\n".join(("| remedy | tried as |", "|---|---|", *tried, "")),
+        )
+    )
+
+
+def _trial(remedy: str) -> str:
+    trial = remedies.load(remedy).get("try")
+    return f"`{_open(trial)}`" if trial else f"not: {remedies.untried(remedy)}"
 
 
 def rules_page() -> str:

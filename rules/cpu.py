@@ -126,5 +126,5 @@ class Cpu:
         if m.ms_per_token is not None:
             yield m.evidence("time per token, median", round(m.ms_per_token, 2), "ms", rows=m.valid_decode)
         if self.reached is not None:
-            yield m.evidence("memory bandwidth on paper", m.bandwidth_gb_s, "GB/s")
+            yield m.evidence(f"memory bandwidth {m.bandwidth_is}", m.bandwidth_gb_s, "GB/s")
             yield m.evidence("of it in use", round(self.reached, 4), "share")

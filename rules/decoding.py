@@ -158,7 +158,8 @@ class Decoding:
     @property
     def _gpu_gb_s(self) -> float | None:
         """Bandwidth of the GPU, whether it holds the weights or not: given, else from its data sheet."""
-        return self._m.machine.bandwidth_gb_s or (self.gpu.bandwidth_gb_s if self.gpu else None)
+        given = None if self._m.machine.measured_on else self._m.machine.bandwidth_gb_s
+        return given or (self.gpu.bandwidth_gb_s if self.gpu else None)
 
     def predicted_ms(self, weights_bytes: float | None = None) -> float | None:
         """Predicted ms per token with all weights on the GPU; unknown for mixtures and unfitted classes.

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SLOPE_SAMPLES, SLOPE_SPAN = 8, 4.0
 """Answers, and deepest over shallowest context among them, from which a slope can be told from noise."""
 
+LINE_SAMPLES = 4
+"""Two more than a line has coefficients."""
+
 MOST_SAMPLES = 20_000
 """Of more samples every so many is taken: the interval is then far below one percent anyway."""
 
@@ -150,6 +153,25 @@ def fit_decode_slope(context_tokens: ArrayLike, ms_per_token: ArrayLike) -> Deco
         deepest_tokens=float(context.max()),
         r2=max(1 - left / spread, 0.0) if spread > 0 else 0.0,
     )
+
+
+def fit_line(x: ArrayLike, y: ArrayLike) -> tuple[Estimate, Estimate] | None:
+    """What y is at 0, and what each of x adds; robust, by relative error, neither below 0.
+
+    Args:
+        x: not negative.
+        y: above 0.
+
+    Returns:
+        None for fewer than `LINE_SAMPLES` samples, or x that are all alike.
+    """
+    at, measured = _usable(x, y)
+    if at.size < LINE_SAMPLES or at.min() == at.max():
+        return None
+    design, ones = np.column_stack([np.ones_like(at), at]) / measured[:, None], np.ones_like(at)
+    value, _ = _robust_line(design, ones)
+    start, slope = _estimates(design, ones, value)
+    return start, slope
 
 
 def fit_prefill_terms(

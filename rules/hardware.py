@@ -15,10 +15,17 @@ if TYPE_CHECKING:
 
 CPU_BACKENDS = ("CPU", "BLAS", "ACCEL")
 
+THIS_MACHINE = "this-machine"
+"""As a device: the machine that runs this, with the figures that `phasewise calibrate` measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What no log says and the user may give (``--device``, ``--bandwidth``, ``--vram``, ...)."""
+    """What no log says and the user may give (``--device``, ``--bandwidth``, ``--vram``, ...).
+
+    Attributes:
+        measured_on: the day on which the bandwidth was measured, as that of main memory; else ``None``.
+    """
 
     device: str | None = None
     bandwidth_gb_s: float | None = None
@@ -27,6 +34,7 @@ class Machine:
     cores: int | None = None
     sockets: int | None = None
     origin: str = "--device"
+    measured_on: str | None = None
 
 
 class Hardware:
@@ -67,6 +75,12 @@ class Hardware:
         if s.layers_offloaded == 0 or s.cpu_weights_bytes:
             return True
         return True if s.devices and not self.gpus else None
+
+    @property
+    def given_gb_s(self) -> float | None:
+        """The bandwidth given for the memory that holds the weights; a measured one is main memory's."""
+        is_elsewhere = self._machine.measured_on is not None and not self.on_cpu
+        return None if is_elsewhere else self._machine.bandwidth_gb_s
 
     @cached_property
     def vram_bytes(self) -> int | None:

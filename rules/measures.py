@@ -127,9 +127,15 @@ class Measures:
     @cached_property
     def bandwidth_gb_s(self) -> float | None:
         """Memory bandwidth in GB/s: given, else the device's; ``None`` where neither is known."""
-        if self.machine.bandwidth_gb_s is not None:
-            return self.machine.bandwidth_gb_s
+        if self.hardware.given_gb_s is not None:
+            return self.hardware.given_gb_s
         return self.device.bandwidth_gb_s if self.device else None
+
+    @property
+    def bandwidth_is(self) -> str:
+        """What kind of figure `bandwidth_gb_s` is: ``on paper``, or measured."""
+        day = self.machine.measured_on
+        return "on paper" if day is None else f"measured on this machine on {day}"
 
     # --- where the time goes
 

@@ -122,7 +122,9 @@ def basis(found: Estimate) -> list[str]:
 
 def _bandwidth(found: Estimate) -> str:
     low, high = found.hardware.bandwidth_bounds_gb_s or (0.0, 0.0)
-    return f"{high:,.0f} GB/s" if low == high else f"{low:,.0f} to {high:,.0f} GB/s"
+    told = f"{high:,.0f} GB/s" if low == high else f"{low:,.0f} to {high:,.0f} GB/s"
+    calibrated = found.hardware.calibrated
+    return told if calibrated is None else f"{told}, {calibrated.words}"
 
 
 def _fits_words(found: Estimate) -> str:

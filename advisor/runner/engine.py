@@ -84,12 +84,14 @@ class Engine(Protocol):
         version: of the engine; ``None`` where it does not say.
         processors: what ggml sees.
         context: tokens of context that it really has.
+        notes: sentences for the user on what a setting came to.
     """
 
     name: str
     version: str | None
     processors: tuple[Processor, ...]
     context: int
+    notes: tuple[str, ...]
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text, without a token for its begin.

@@ -21,10 +21,10 @@ class Shape(StrEnum):
     SUMMARISE = "summarise"
 
 
-LENGTHS = (128, 512, 1024, 2048)
+LENGTHS = (256, 512, 1024, 2048)
 
 _SYSTEM = Segment("you are the librarian of this town", 384)
-_STEPS = 32
+_STEPS = 64
 """Tokens that decode is measured over at each length of the sweep."""
 
 

@@ -1,7 +1,7 @@
 """What an engine is asked: prompts made of segments, so that what they share is known before they are sent.
 
 A segment of the same name is the same text everywhere; segments of different names differ from their first
-token on. A prompt is a row of segments, so a stable prefix is segments that stay, and a broken one is a
+word on. A prompt is a row of segments, so a stable prefix is segments that stay, and a broken one is a
 segment put before them.
 """
 
@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ class Segment:
         name: what it is, and the seed of its text.
         size: tokens; ``None`` for all of ``text``.
         text: given text in place of made text.
+        messages: a given chat, as roles and contents, in place of a text.
         is_fixed: a cut of the prompt leaves it as it is.
     """
 
     name: str
     size: int | None = None
     text: str | None = None
+    messages: tuple[tuple[str, str], ...] = ()
     is_fixed: bool = False
 
     def words(self, characters: int) -> str:
@@ -119,6 +122,9 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _tokens(segment: Segment, engine: Engine) -> tuple[int, ...]:
+    if segment.messages:
+        chat = [{"role": role, "content": content} for role, content in segment.messages]
+        return tuple(engine.tokens(engine.chat_text(chat)))
     if segment.size is None:
         return tuple(engine.tokens(segment.words(0)))
     return tuple(engine.tokens(segment.words(_TEXT_PER_TOKEN * segment.size + 100))[: segment.size])
@@ -128,7 +134,8 @@ def prose(name: str, characters: int) -> str:
     """Readable text of at least this length, always the same for a name, and another for every other."""
     shuffled = random.Random(name)
     sentences = _sentences()
-    parts, length = [f"{name.capitalize()}."], 0
+    mark = "".join(shuffled.choices(ascii_lowercase, k=8))
+    parts, length = [f"{mark}: {name}."], 0
     while length < characters:
         parts.append(shuffled.choice(sentences))
         length += len(parts[-1]) + 1

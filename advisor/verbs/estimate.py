@@ -56,7 +56,7 @@ def estimate(
 
     found = answer(
         model_of(gguf, weights_bytes, active_weights_bytes, layers, kv_bytes_per_token),
-        hardware_of(device, bandwidth, tflops, vram),
+        hardware_of(device, bandwidth, tflops, vram, is_here=not prefill_point and decode_tok_s is None),
         ask_of(prompt, output, cached, context_depth, prefill_point, decode_tok_s, not no_flash_attention),
     )
     if format is EstimateFormat.JSON:

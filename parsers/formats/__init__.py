@@ -44,6 +44,7 @@ from parsers.formats import (
     openvino_genai,
     otel,
     ovms,
+    phasewise_rows,
     prometheus,
     serving_benchmark,
     sglang,
@@ -105,6 +106,7 @@ BUILTIN: tuple[Format, ...] = (
     inference_perf.FORMAT,
     llmperf.FORMAT,
     open_webui.FORMAT,
+    phasewise_rows.FORMAT,
     llama_cpp.FORMAT,
 )
 

@@ -89,7 +89,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("decode is not where the memory would put it")
     if m.finds(threads_too_many):
         return NotApplicable("there are more threads than cores, and that comes first")
-    limit = "what the memory allows" if d.fitted else "the memory's bandwidth on paper"
+    limit = "what the memory allows" if d.fitted else f"the memory's bandwidth {m.bandwidth_is}"
     likely = d.fitted or speed >= USUAL_REACH
     return RULE.finding(
         confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
@@ -126,8 +126,8 @@ def _why(m: Measures, *, likely: bool) -> str:
     if not d.fitted:
         return (
             f"Each token takes {now:,.1f} ms and reads {weights_gb:,.1f} GB of weights: {d.read_gb_s:,.0f} "
-            f"of the {m.bandwidth_gb_s:,.0f} GB/s that the memory has on paper, and no engine gets all of "
-            f"that. {then if likely else _MAY_BE}"
+            f"of the {m.bandwidth_gb_s:,.0f} GB/s that the memory has {m.bandwidth_is}, and no engine gets "
+            f"all of that. {then if likely else _MAY_BE}"
         )
     expected = d.predicted_ms() or 0.0
     return (
@@ -144,7 +144,7 @@ def _evidence(m: Measures) -> Iterator[Evidence]:
     yield m.stated("weights_bytes", "weights, read once for each token", unit="bytes")
     if d.kv_read_bytes is not None:
         yield m.evidence("KV cache read for each token", round(d.kv_read_bytes), "bytes")
-    yield m.evidence("memory bandwidth on paper", m.bandwidth_gb_s, "GB/s")
+    yield m.evidence(f"memory bandwidth {m.bandwidth_is}", m.bandwidth_gb_s, "GB/s")
     if d.reached is not None:
         yield m.evidence("of it in use", round(d.reached, 4), "share")
     if d.smaller_quant and (ratio := d.shrink(d.smaller_quant)):

@@ -73,6 +73,8 @@ def check(m: Measures) -> Answer:
         return CannotTell(
             "the memory's bandwidth, or the bytes that a token reads, are not known (--bandwidth)"
         )
+    if m.machine.measured_on:
+        return NotApplicable("the memory's bandwidth was measured: what it lacks on paper is in it")
     if m.cpu.paging:
         return NotApplicable("the weights do not fit in main memory, and that comes first")
     if not t["reached_least"] <= reached < t["reached_below"]:

@@ -103,6 +103,28 @@ def decode_guess(
     return Guess(rates[1], low * rates[0], min(high * rates[2], most), basis)
 
 
+def decode_guess_at(
+    weight_bytes: float, kv_bytes: float, rates_gb_s: tuple[float, float], error: float, basis: str
+) -> Guess:
+    """Decode rate in tok/s at batch 1, from rates that decode was measured to read at.
+
+    Args:
+        weight_bytes: Weights read for one token.
+        kv_bytes: KV cache read for one token.
+        rates_gb_s: At which weights and at which KV cache is read.
+        error: How far off it may be, as a share.
+        basis: What the rates rest on, as a phrase.
+
+    Raises:
+        ValueError: When weights or a rate are not positive.
+    """
+    weights_gb_s, kv_gb_s = rates_gb_s
+    if min(weight_bytes, weights_gb_s, kv_gb_s) <= 0:
+        raise ValueError("sizes and rates must be positive")
+    value = 1e9 / (weight_bytes / weights_gb_s + kv_bytes / kv_gb_s)
+    return Guess(value, value * (1 - error), value * (1 + error), basis)
+
+
 def prefill_guess(points: Sequence[tuple[float, float]], new_tokens: float, cached_tokens: float) -> Guess:
     """Prefill time in ms from measured points.
 

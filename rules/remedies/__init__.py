@@ -5,6 +5,7 @@ One TOML file for each remedy, named by its id::
     title = "Keep the system prompt stable so that its prefix is cached"
     cost = "nothing; the order of the prompt changes"
     knob = "prompt-order"
+    try = "prefix=kept"                 # what the runner turns to try it; or: untried = "why it can't"
 
     [[switch]]
     engines = ["llama-server"]          # or ["*"]
@@ -26,6 +27,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+_TURNS = re.compile(r"[\w-]+=[\w.%/+-]+(?:,[\w-]+=[\w.%/+-]+)*")
+"""Knobs and plain values; a value in words, such as ``<longest prompt>``, is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fix:
@@ -37,6 +41,8 @@ class Fix:
         where: where it goes.
         cost: what applying it costs: restart, reload, quality, memory.
         knob: the thing it turns; two findings never turn one knob to two values.
+        remedy: the id of the remedy.
+        trial: what ``phasewise run --try`` takes to try it; ``None`` where it can't, or a value isn't known.
     """
 
     title: str
@@ -44,6 +50,8 @@ class Fix:
     where: str
     cost: str
     knob: str
+    remedy: str = ""
+    trial: str | None = None
 
 
 @cache
@@ -74,12 +82,25 @@ def fix(remedy: str, engine: str | None, version: str | None = None, **values: o
         where=str(switch["where"]).format(**values),
         cost=str(data["cost"]).format(**values),
         knob=str(data.get("knob", remedy)),
+        remedy=remedy,
+        trial=_trial(data, values),
     )
 
 
 def has_switch(remedy: str, engine: str | None) -> bool:
     """Whether the remedy names this engine, not only advice in words."""
     return any(engine in s["engines"] for s in load(remedy)["switch"])
+
+
+def untried(remedy: str) -> str | None:
+    """Why the runner can't try a remedy; ``None`` for one that it can."""
+    reason = load(remedy).get("untried")
+    return None if reason is None else str(reason)
+
+
+def _trial(data: dict[str, Any], values: dict[str, object]) -> str | None:
+    filled = str(data.get("try", "")).format(**values)
+    return filled if _TURNS.fullmatch(filled) else None
 
 
 def _switch(data: dict[str, Any], engine: str | None, version: str | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from advisor.runner.engines.xllamacpp import command
 from tests.required import skip
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def running_server(model: Path, folder: Path, options: ServerOptions) -> Iterato
     """Run a server on a free loopback port; its whole log is in `folder` when the block is left."""
     log_path, address_path = folder / "server.log", folder / "address.txt"
     fields = {
-        "model": str(model),
+        "model.path": str(model),
         "n_parallel": options.n_parallel,
         "n_ctx": options.n_ctx,
         "verbosity": options.verbosity,
@@ -83,11 +84,10 @@ def running_server(model: Path, folder: Path, options: ServerOptions) -> Iterato
         "hostnames": ["127.0.0.1"],
         "port": 0,
     }
-    command = [sys.executable, str(Path(__file__).with_name("host.py")), json.dumps(fields)]
     with (
         log_path.open("wb") as log,
         address_path.open("wb") as address,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=address, stderr=log) as child,
+        subprocess.Popen(command(fields), stdin=subprocess.PIPE, stdout=address, stderr=log) as child,
     ):
         try:
             yield RunningServer(_listening_address(child, address_path, log_path), log_path)
@@ -100,7 +100,7 @@ def _listening_address(child: subprocess.Popen[bytes], address_path: Path, log_p
     while time.monotonic() < deadline_s:
         said = address_path.read_text(encoding="utf-8")
         if said.endswith("\n"):
-            return said.strip()
+            return str(json.loads(said)["address"])
         if child.poll() in ILLEGAL_INSTRUCTION:
             pytest.skip("the xllamacpp wheel needs CPU instructions that this machine lacks")
         if child.poll() is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -14,9 +14,11 @@ from advisor.errors import InputError
 from advisor.redact import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import httpx
+
+    Trace = Callable[[str], None]
 
 CONNECT_S, ANSWER_S = 3.0, 20.0
 """An engine that evaluates a long prompt may answer late."""
@@ -53,8 +55,10 @@ class Answer(NamedTuple):
 
     def json(self) -> Any:
         """The body as JSON; ``None`` where it is none, or the status is no 200."""
-        if self.status != 200:
-            return None
+        return self.any_json() if self.status == 200 else None
+
+    def any_json(self) -> Any:
+        """The body as JSON, whatever the status; ``None`` where it is none."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -110,13 +114,59 @@ class Web:
         """
         import httpx
 
+        with self._bounded() as client:
+            return self._followed(client, httpx.URL(self._root + self.path + path))
+
+    @contextmanager
+    def post(self, path: str, said: Any, trace: Trace | None = None) -> Iterator[httpx.Response]:
+        """Send JSON, and give the answer as it comes; it is cut when the block is left.
+
+        A connection of its own is used, and no redirect is followed.
+
+        Args:
+            path: under the address.
+            said: becomes JSON.
+            trace: is told what happens on the connection, in httpx's words.
+
+        Raises:
+            NoAnswerError: nothing, or what comes breaks off; also while the answer is read in the block.
+        """
+
+        def told(event: str, what: dict[str, Any]) -> None:
+            self._trace(event, what)
+            if trace is not None:
+                trace(event)
+
+        with self._bounded() as client:
+            headers = {"Connection": "close"}
+            url = self._root + self.path + path
+            request = client.build_request(
+                "POST", url, json=said, headers=headers, extensions={"trace": told}
+            )
+            answer = client.send(request, stream=True)
+            try:
+                if answer.status_code in _REDIRECTS:
+                    raise NoAnswerError("it redirects to another address, which is not followed")
+                yield answer
+            finally:
+                answer.close()
+
+    @contextmanager
+    def _bounded(self) -> Iterator[httpx.Client]:
+        """The client for one answer, which is cut when it takes too long.
+
+        Raises:
+            NoAnswerError: what went wrong in the block.
+        """
+        import httpx
+
         client = self._opened()
         self._cut_off = False
         timer = Timer(self._answer_s, self.cut)
         timer.daemon = True
         timer.start()
         try:
-            return self._followed(client, httpx.URL(self._root + self.path + path))
+            yield client
         except httpx.InvalidURL:
             raise NoAnswerError("that is no address") from None
         except (httpx.HTTPError, OSError) as error:
@@ -160,7 +210,7 @@ class Web:
             answer = client.send(request, stream=True)
             try:
                 if answer.status_code not in _REDIRECTS or "location" not in answer.headers:
-                    return Answer(answer.status_code, clean(answer.reason_phrase), _body(answer))
+                    return whole(answer)
             finally:
                 answer.close()
             url = url.join(answer.headers["location"])
@@ -226,11 +276,24 @@ def _split(address: str) -> SplitResult:
     return split
 
 
-def _body(answer: httpx.Response) -> bytes:
-    parts, size = [], 0
+def whole(answer: httpx.Response) -> Answer:
+    """All of an answer.
+
+    Raises:
+        NoAnswerError: it is too large.
+    """
+    return Answer(answer.status_code, clean(answer.reason_phrase), b"".join(parts(answer)))
+
+
+def parts(answer: httpx.Response) -> Iterator[bytes]:
+    """An answer as it comes.
+
+    Raises:
+        NoAnswerError: it is too large.
+    """
+    size = 0
     for part in answer.iter_raw():
         size += len(part)
         if size > LARGEST_BYTES:
             raise NoAnswerError(f"its answer is larger than {LARGEST_BYTES >> 20} MiB")
-        parts.append(part)
-    return b"".join(parts)
+        yield part

@@ -69,7 +69,7 @@ class Bodies:
         if counts_whole_prompt(body):
             self._ollamas.take(body, first, last)
             return
-        row = _row(body, first, last)
+        row = request_of(body, first, last)
         if row is None or row.request_id in self._told:
             return
         self._process.counts.impossible_values += _take_back(row, body["timings"])
@@ -128,7 +128,7 @@ def _remember(known: dict[str, _Known], key: str, value: _Known) -> bool:
     return full
 
 
-def _row(body: dict[str, Any], first: At, last: At) -> Request | None:
+def request_of(body: dict[str, Any], first: At, last: At) -> Request | None:
     """The request that a body tells of; ``None`` where its timings are not whole."""
     timings = body.get("timings")
     if not isinstance(timings, dict):

@@ -86,7 +86,7 @@ class Bodies:
     def body(self, m: re.Match[bytes], at: At) -> bool:
         """``{"model":"llama3.2:3b","created_at":"...","done":true,"total_duration":...}``."""
         answer = json_object(m["body"])
-        if answer is None or (row := _row(answer, at, at)) is None:
+        if answer is None or (row := request_of(answer, at, at)) is None:
             return False
         if answer.get("done") is not False:
             self._emit(row)
@@ -129,7 +129,7 @@ class Bodies:
             if _contradicts(fields, phase):
                 self._impossible()
                 fields = {key: value for key, value in fields.items() if not key.startswith(phase)}
-        if (row := _row(fields, first, last)) is not None:
+        if (row := request_of(fields, first, last)) is not None:
             self._emit(row)
 
 
@@ -156,7 +156,7 @@ def _contradicts(fields: dict[str, Any], phase: str) -> bool:
     return not agree(ran, duration / 1e9, rate, _SECONDS_STEP, _RATE_STEP)
 
 
-def _row(answer: dict[str, Any], first: At, last: At) -> Request | None:
+def request_of(answer: dict[str, Any], first: At, last: At) -> Request | None:
     """The request an answer tells of; ``None`` without a total."""
     total_ms = nanoseconds_ms(count(answer, "total_duration"))
     if total_ms is None:

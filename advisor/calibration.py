@@ -1,0 +1,285 @@
+"""What ``phasewise calibrate`` measured of this machine, kept in the user's cache folder.
+
+It is used where the user names the device ``this-machine``, and by ``phasewise estimate`` where no device is
+named. It is never used on another machine, and never by itself for a log, which may be from anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import AwareDatetime, Field, PositiveFloat, PositiveInt, ValidationError
+
+from advisor.errors import InputError
+from advisor.model import Section
+from rules.hardware import THIS_MACHINE
+from rules.words import percent, plural
+
+SCHEMA: Final = "phasewise.calibration/1"
+FOLDER_VARIABLE = "PHASEWISE_CACHE_DIR"
+"""Names another folder than the user's own cache folder."""
+
+MOST_SPREAD = 0.25
+"""The best of several measurements over their median: more is noise, and is not kept."""
+
+MOST_OTHERS = 0.1
+"""Share of the processors that other programs may use meanwhile: an idle desktop uses less."""
+
+_MEMORY_DIFFERS = 0.03
+"""A new kernel keeps a little more or less of the memory for itself."""
+
+_AGAIN = "run `phasewise calibrate` again when the machine is quiet"
+_VARIED = f"varied by more than {percent(MOST_SPREAD)}; {_AGAIN}"
+
+
+class MachineFacts(Section):
+    """What tells one machine from another."""
+
+    cpu: str
+    cores: PositiveInt
+    threads: PositiveInt
+    memory_bytes: PositiveInt
+
+
+class Rate(Section):
+    """The best of several measurements, and their median."""
+
+    best: PositiveFloat
+    median: PositiveFloat
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the measurements agree."""
+        return self.best <= self.median * (1 + MOST_SPREAD)
+
+
+class ReadRate(Section):
+    """Main memory, read by so many threads at once."""
+
+    threads: PositiveInt
+    gb_s: Rate
+
+
+class PrefillRate(Section):
+    """A prompt of so many tokens, none of them cached; ``gflops`` is what its best run computed."""
+
+    tokens: PositiveInt
+    tok_s: Rate
+    gflops: PositiveFloat | None = None
+
+
+class DecodeRate(Section):
+    """Tokens generated at a context depth; ``gb_s`` is what the best run read: weights and KV cache."""
+
+    depth: PositiveInt
+    tok_s: Rate
+    kv_bytes: float | None = Field(default=None, ge=0)
+    gb_s: PositiveFloat
+
+
+class ModelRates(Section):
+    """What an engine did with a model; ``on_gpu`` where it had one to use."""
+
+    name: str
+    read_bytes: PositiveFloat
+    engine: str
+    engine_version: str | None = None
+    on_gpu: bool
+    prefill: list[PrefillRate] = Field(default_factory=list)
+    decode: list[DecodeRate] = Field(default_factory=list)
+
+    def reads_like(self, read_bytes: float, ratio: float) -> bool:
+        """Whether another model's token reads about as much."""
+        return max(read_bytes / self.read_bytes, self.read_bytes / read_bytes) <= ratio
+
+    @property
+    def decode_gb_s(self) -> tuple[float, float] | None:
+        """GB/s at which weights and KV cache are read, from the shallowest and the deepest context.
+
+        Without two depths, or where depth costs nothing that can be seen, one rate for both.
+        """
+        if not self.decode:
+            return None
+        shallow, deep = self.decode[0], self.decode[-1]
+        more_ms = 1000 / deep.tok_s.best - 1000 / shallow.tok_s.best
+        more_bytes = (deep.kv_bytes or 0.0) - (shallow.kv_bytes or 0.0)
+        if more_ms <= 0 or more_bytes <= 0:
+            return shallow.gb_s, shallow.gb_s
+        kv_gb_s = more_bytes / (more_ms * 1e6)
+        weights_ms = 1000 / shallow.tok_s.best - (shallow.kv_bytes or 0.0) / (kv_gb_s * 1e6)
+        return (self.read_bytes / (weights_ms * 1e6), kv_gb_s) if weights_ms > 0 else (shallow.gb_s,) * 2
+
+
+class Calibration(Section):
+    """The figures of one machine."""
+
+    schema_: Literal["phasewise.calibration/1"] = Field(alias="schema")
+    measured_at: AwareDatetime
+    machine: MachineFacts
+    memory: list[ReadRate] = Field(min_length=1)
+    compute_gflops: Rate
+    model: ModelRates | None = None
+
+    @property
+    def memory_gb_s(self) -> float:
+        """The fastest that memory was read, by any number of threads."""
+        return max(one.gb_s.best for one in self.memory)
+
+    @property
+    def gb_s_by_threads(self) -> dict[int, float]:
+        """Memory bandwidth by the number of threads that read."""
+        return {one.threads: one.gb_s.best for one in self.memory}
+
+    @property
+    def words(self) -> str:
+        """Where its figures are from: ``measured here on 2026-11-30``."""
+        return f"measured here on {self.measured_at:%Y-%m-%d}"
+
+
+def steady(measured: Calibration, others_share: float | None = None) -> tuple[Calibration | None, list[str]]:
+    """What of it is worth keeping, and why the rest is not, in sentences.
+
+    Args:
+        measured: all of it.
+        others_share: of the processors, used by other programs meanwhile; ``None`` where that is unknown.
+    """
+    if others_share is not None and others_share > MOST_OTHERS:
+        used = f"other programs used {percent(others_share)} of the processors"
+        return None, [f"Measured, but not kept: {used}; {_AGAIN}."]
+    parts = [(f"memory with {plural(one.threads, 'thread')}", one.gb_s) for one in measured.memory]
+    parts.append(("arithmetic", measured.compute_gflops))
+    shaky = [f"{name} ({percent(rate.best / rate.median - 1)})" for name, rate in parts if not rate.is_steady]
+    if shaky:
+        return None, [f"Measured, but not kept: {', '.join(shaky)} {_VARIED}."]
+    model = measured.model
+    if model is None:
+        return measured, []
+    rates = [one.tok_s for one in model.prefill] + [one.tok_s for one in model.decode]
+    if all(one.is_steady for one in rates):
+        return measured, []
+    return measured.model_copy(update={"model": None}), [f"The model's rates are not kept: they {_VARIED}."]
+
+
+def file() -> Path:
+    """Where it is kept."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        return Path(named) / "calibration.json"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("phasewise", appauthor=False) / "calibration.json"
+
+
+def kept() -> Calibration | None:
+    """What is kept of this machine; ``None`` where it was not measured.
+
+    Raises:
+        InputError: the file can't be read, or is another machine's.
+    """
+    path = file()
+    try:
+        found = Calibration.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror or error}).") from None
+    except ValidationError:
+        raise InputError(f"{path}: not a calibration; run `phasewise calibrate` again.") from None
+    if not is_same(found.machine, here()):
+        raise InputError(f"{path}: measured on another machine; run `phasewise calibrate` on this one.")
+    return found
+
+
+def keep(measured: Calibration) -> Path:
+    """Write it, whole or not at all.
+
+    Raises:
+        InputError: it can't be written.
+    """
+    from advisor.output import json_text, write_text
+
+    path = file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path.parent}: can't be made ({error.strerror or error}).") from None
+    write_text(json_text(measured), path)
+    return path
+
+
+def forget() -> bool:
+    """Remove it; whether there was one.
+
+    Raises:
+        InputError: it can't be removed.
+    """
+    path = file()
+    try:
+        path.unlink()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise InputError(f"{path}: can't be removed ({error.strerror or error}).") from None
+    return True
+
+
+def required() -> Calibration:
+    """As `kept`, for one who names `THIS_MACHINE`.
+
+    Raises:
+        InputError: there is none for this machine.
+    """
+    found = kept()
+    if found is None:
+        raise InputError(f"{THIS_MACHINE}: not measured yet; run `phasewise calibrate` once.")
+    return found
+
+
+def here() -> MachineFacts:
+    """This machine."""
+    import psutil
+
+    threads = psutil.cpu_count() or 1
+    return MachineFacts(
+        cpu=cpu_name(),
+        cores=psutil.cpu_count(logical=False) or threads,
+        threads=threads,
+        memory_bytes=psutil.virtual_memory().total,
+    )
+
+
+def is_same(one: MachineFacts, other: MachineFacts) -> bool:
+    """Whether both are the same machine, as far as these facts tell."""
+    if (one.cpu, one.cores, one.threads) != (other.cpu, other.cores, other.threads):
+        return False
+    return abs(one.memory_bytes / other.memory_bytes - 1) <= _MEMORY_DIFFERS
+
+
+def cpu_name() -> str:
+    """The processor's product name, or at least its architecture."""
+    name = ""
+    if sys.platform == "win32":
+        import winreg
+
+        with (
+            suppress(OSError),
+            winreg.OpenKey(
+                winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+            ) as key,
+        ):
+            name = str(winreg.QueryValueEx(key, "ProcessorNameString")[0])
+    elif sys.platform == "darwin":
+        with suppress(OSError, subprocess.SubprocessError):
+            asked = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            name = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout
+    else:
+        with suppress(OSError):
+            lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+            name = next((line.partition(":")[2] for line in lines if line.startswith("model name")), "")
+    return " ".join(name.split()) or platform.processor() or platform.machine() or "unknown"

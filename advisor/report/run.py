@@ -1,0 +1,145 @@
+"""The page of ``phasewise run``: rates at each length, and what each remedy did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from advisor.report.blocks import hanging, indented, put, standard_console, table, title
+from rules.words import count, duration, plural, rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console, RenderableType
+
+    from advisor.runner.result import PhaseMs, Run, Spread, Summary, Try
+
+Row = tuple[str, ...]
+
+_UNKNOWN = "?"
+_WIDE = 0.15
+"""A spread of rates beyond this share of the middle is shown."""
+
+
+def show(run: Run, console: Console | None = None) -> None:
+    """Print the page to standard output."""
+    put(console or standard_console(), page(run))
+
+
+def page(run: Run) -> list[RenderableType]:
+    """The page's blocks."""
+    blocks: list[RenderableType] = [Text(heading(run), style="dim"), Text()]
+    for tried in run.tries:
+        blocks += [title(f"Tried: {tried.remedy}"), indented(hanging("", tried.sentence, style="bold"))]
+        if rows := trial_rows(tried):
+            blocks += [indented(table(rows))]
+        blocks += [indented(hanging("- ", words)) for words in details(tried)]
+        blocks += [Text()]
+    if run.summary:
+        blocks += [title("What was measured")]
+        for side, lines in by_side(run.summary):
+            blocks += [indented(Text(side))] if run.tries else []
+            blocks += [indented(table(summary_rows(lines)))]
+        blocks += [Text()]
+    if untold := [*run.disturbances, *run.notes]:
+        blocks += [title("What to know")]
+        blocks += [indented(hanging("- ", words)) for words in untold]
+        blocks += [Text()]
+    return blocks[:-1]
+
+
+def heading(run: Run) -> str:
+    """Model, engine and device in a line."""
+    engine = f"{run.engine} {run.engine_version}" if run.engine_version else run.engine
+    used = [p for p in run.processors if p.is_gpu] or run.processors
+    devices = ", ".join(dict.fromkeys(p.description for p in used))
+    settings = ", ".join(f"{name}={value}" for name, value in told_settings(run.settings).items())
+    return "; ".join(
+        filter(None, (f"{run.model} with {engine}", devices, settings, f"workload {run.workload}"))
+    )
+
+
+def told_settings(settings: dict[str, object]) -> dict[str, object]:
+    """Those that were set, as the command line writes them."""
+    return {name.replace("_", "-"): value for name, value in settings.items() if value is not None}
+
+
+def by_side(lines: Iterable[Summary]) -> list[tuple[str, list[Summary]]]:
+    """The summary of each side in its order."""
+    sides: dict[str, list[Summary]] = {}
+    for line in lines:
+        sides.setdefault(line.side, []).append(line)
+    return list(sides.items())
+
+
+def summary_rows(lines: Sequence[Summary]) -> list[Row]:
+    """A side's requests as a table, the header first."""
+    header = ("request", "prompt", "cached", "prefill", "first token", "decode", "between tokens, p50 / p90")
+    return [
+        header,
+        *(
+            (
+                line.label,
+                count(line.prompt_tokens),
+                count(line.cached_tokens),
+                spread(line.prefill_tok_s),
+                _UNKNOWN if line.ttft_ms is None else duration(line.ttft_ms.p50),
+                spread(line.decode_tok_s),
+                f"{duration(line.inter_token_p50_ms)} / {duration(line.inter_token_p90_ms)}",
+            )
+            for line in lines
+        ),
+    ]
+
+
+def spread(value: Spread | None) -> str:
+    """A rate; from and to where turns differed much."""
+    if value is None:
+        return _UNKNOWN
+    if value.max - value.min <= _WIDE * value.p50:
+        return rate(value.p50)
+    return f"{rate(value.p50)} ({_number(value.min)} to {_number(value.max)})"
+
+
+def _number(tok_s: float) -> str:
+    return rate(tok_s).removesuffix(" tok/s")
+
+
+def trial_rows(tried: Try) -> list[Row]:
+    """What was predicted and measured of each phase, the header first; empty for what was not tried."""
+    if tried.measured is None:
+        return []
+    phases = (("prefill", "prefill_ms"), ("decode", "decode_ms"))
+    outcomes = {outcome.phase: outcome for outcome in tried.outcomes}
+    rows = [
+        (
+            name,
+            duration(_of(tried.before, key)),
+            _UNKNOWN if _of(tried.predicted, key) is None else duration(_of(tried.predicted, key)),
+            duration(_of(tried.measured, key)),
+            _interval(getattr(tried.measured.interval_95, key)),
+            outcomes[name].verdict if name in outcomes else _UNKNOWN,
+        )
+        for name, key in phases
+    ]
+    return [("a request's", "before", "predicted", "measured", "95 %", ""), *rows]
+
+
+def _of(times: PhaseMs | None, key: str) -> float | None:
+    return None if times is None else getattr(times, key)
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return _UNKNOWN if ends is None else f"{duration(ends[0])} to {duration(ends[1])}"
+
+
+def details(tried: Try) -> list[str]:
+    """Each phase in words, what the prediction rests on, and how many turns were compared."""
+    lines = [outcome.sentence for outcome in tried.outcomes if outcome.phase != "total"]
+    lines += tried.basis
+    if tried.pairs:
+        against = f" against {tried.baseline}" if tried.baseline else ""
+        lines += [f"{plural(tried.pairs, 'pair')} of turns{against}, each in a fresh process."]
+    return lines

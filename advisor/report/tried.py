@@ -1,0 +1,99 @@
+"""What was tried, appended to a report that is there already."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from advisor.errors import InputError
+from advisor.options import ReportFormat
+from advisor.output import replacing
+from advisor.report.markdown import environment, tidy
+from advisor.report.run import details, heading, trial_rows
+from advisor.report.written import ENDINGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from advisor.runner.result import Run
+
+_OURS = '<meta name="generator" content="phasewise'
+_FOOTER = '<footer class="quiet">'
+
+
+def require_report(path: Path) -> ReportFormat:
+    """The format of the report, before anything is measured for it.
+
+    Raises:
+        InputError: it can't be appended to.
+    """
+    kind = ENDINGS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"{path}: a report ends in .md, .html or .json; `phasewise report` writes one.")
+    text = _read(path)
+    if kind is ReportFormat.HTML and not (_OURS in text and _FOOTER in text):
+        raise InputError(f"{path}: not a report that `phasewise report` wrote.")
+    if kind is ReportFormat.JSON:
+        _analysis(path, text)
+    return kind
+
+
+def append(run: Run, path: Path) -> None:
+    """Put what was tried at the end of the report; the file is replaced as a whole or left as it was.
+
+    Raises:
+        InputError: the report can't be read or written, or is none.
+    """
+    kind = require_report(path)
+    text = _read(path)
+    if kind is ReportFormat.MD:
+        made = text.rstrip() + "\n\n" + _markdown(run)
+    elif kind is ReportFormat.HTML:
+        before, footer, after = text.rpartition(_FOOTER)
+        made = before + _html(run) + footer + after
+    else:
+        said = _analysis(path, text)
+        said["tries"] = [*said.get("tries", []), *(one.model_dump(mode="json") for one in run.tries)]
+        made = json.dumps(said, indent=2) + "\n"
+    with replacing(path) as file:
+        file.write(made.encode())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror or error}).") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: can't be read (it is not UTF-8 text).") from None
+
+
+def _analysis(path: Path, text: str) -> dict[str, object]:
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or not str(said.get("schema", "")).startswith("phasewise.analysis/"):
+        raise InputError(f"{path}: not a report that `phasewise report` wrote.")
+    return said
+
+
+def _context(run: Run) -> dict[str, object]:
+    tries = [(tried, trial_rows(tried), details(tried)) for tried in run.tries]
+    return {"heading": heading(run), "tries": tries, "disturbances": run.disturbances}
+
+
+def _markdown(run: Run) -> str:
+    return tidy(environment().get_template("tried.md.j2").render(_context(run)))
+
+
+def _html(run: Run) -> str:
+    html = Environment(
+        loader=PackageLoader("advisor.report", package_path=""),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+    )
+    return html.get_template("sections/tried.html.j2").render(_context(run))

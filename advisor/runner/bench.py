@@ -1,0 +1,92 @@
+"""Runs the turns of one or several sides, and keeps what was measured whatever happens."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from advisor.runner.block import Block, measure, turns
+from advisor.runner.engine import EngineError
+from advisor.runner.progress import work, work_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from advisor.runner.block import Measured, Side
+    from advisor.runner.engine import Backend
+    from advisor.runner.machine import Watch
+    from advisor.runner.progress import Bar
+
+LEAST_ROUNDS, MOST_ROUNDS = 6, 12
+"""Turns of each side: fewer bound no median at 95 %, more are rarely worth the wait."""
+
+
+class Bench:
+    """Where sides take turns.
+
+    Attributes:
+        blocks: the turns taken, the last one perhaps cut short.
+        faults: by side, why it can't run.
+
+    Args:
+        backend: starts the engines.
+        log: takes what they log.
+        watch: looks at the machine between turns.
+        bar: shows how far it is.
+        tell: hears each request that counts, with the turn it is of.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        log: Path,
+        watch: Watch,
+        bar: Bar,
+        tell: Callable[[Block, Measured], None],
+    ) -> None:
+        self.blocks: list[Block] = []
+        self.faults: dict[Side, str] = {}
+        self._backend, self._log, self._watch, self._bar, self._tell = backend, log, watch, bar, tell
+
+    def run(self, sides: Sequence[Side], rounds: int | None, budget_s: float) -> None:
+        """Let the sides take turns; a side other than the first that can't run is left out.
+
+        Args:
+            sides: the first is what the others are compared with.
+            rounds: turns of each; ``None`` for as many as fit the budget, as the first round tells: the number
+                does not depend on what comes out.
+            budget_s: seconds for all turns.
+
+        Raises:
+            EngineError: the first side can't run.
+        """
+        start_s, at_most = time.monotonic(), rounds or MOST_ROUNDS
+        self._bar.whole += at_most * sum(work(side.arm) for side in sides)
+        for taken, side in enumerate(turns(sides, at_most)):
+            if rounds is None and taken == len(sides):
+                fit = int(budget_s / max(time.monotonic() - start_s, 0.1))
+                at_most = min(max(fit, LEAST_ROUNDS), MOST_ROUNDS)
+                self._bar.whole -= (MOST_ROUNDS - at_most) * sum(work(side.arm) for side in sides)
+            if taken >= at_most * len(sides):
+                break
+            if side in self.faults:
+                self._bar.advance(work(side.arm))
+                continue
+            try:
+                self._turn(side)
+            except EngineError as error:
+                if side is sides[0]:
+                    raise
+                self.faults[side] = str(error)
+
+    def _turn(self, side: Side) -> None:
+        block = Block(side, len(self.blocks))
+        self.blocks.append(block)
+        self._bar.begin(side.label)
+        with self._watch.turn():
+            measure(block, self._backend, self._log, lambda one: self._told(block, one))
+
+    def _told(self, block: Block, measured: Measured) -> None:
+        self._bar.advance(work_of(measured.prompt.ask))
+        self._tell(block, measured)

@@ -1,0 +1,118 @@
+"""Carries a plan out: turns, rows, verdicts; what was measured is told whatever happens on the way."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from advisor.errors import InputError
+from advisor.runner.bench import Bench
+from advisor.runner.engine import EngineError
+from advisor.runner.machine import Watch
+from advisor.runner.progress import bar
+from advisor.runner.result import ProcessorModel, Run
+from advisor.runner.rows import SOURCE, KeptRows, row
+from advisor.runner.summary import summarise
+from advisor.runner.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from advisor.runner.block import Block, Measured
+    from advisor.runner.plan import Plan
+    from advisor.runner.settings import Settings
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a plan.
+
+    Attributes:
+        result: ``None`` if nothing was measured.
+        faults: what went wrong, in sentences.
+        is_interrupted: Ctrl-C ended it.
+    """
+
+    result: Run | None = None
+    faults: list[str] = field(default_factory=list)
+    is_interrupted: bool = False
+
+
+def measured(plan: Plan, rows: Path | None, log: Path | None) -> Outcome:
+    """Carry it out.
+
+    Args:
+        plan: what to do.
+        rows: keeps each row as it is measured.
+        log: keeps what the engines log.
+
+    Raises:
+        InputError: a file can't be written, or the engine does not start at all.
+    """
+    outcome, told = Outcome(), list[dict[str, Any]]()
+    with ExitStack() as stack:
+        kept = stack.enter_context(KeptRows(rows)) if rows else None
+        engine_log = _log(log, stack)
+        watch = Watch()
+
+        def tell(block: Block, one: Measured) -> None:
+            assert block.facts is not None
+            source = str(rows) if rows else SOURCE
+            told.append(row(one, block.facts, block.side.arm.settings.model.name, len(told) + 1, source))
+            if kept is not None:
+                kept.add(told[-1])
+
+        bench = Bench(plan.backend, engine_log, watch, stack.enter_context(bar()), tell)
+        try:
+            for sides in plan.groups:
+                bench.run(sides, plan.rounds, plan.budget_s)
+        except KeyboardInterrupt:
+            outcome.is_interrupted = True
+        except EngineError as error:
+            if not told:
+                raise
+            outcome.faults.append(str(error))
+        if kept is not None and kept.fault:
+            outcome.faults.append(kept.fault)
+        if told:
+            is_complete = not outcome.faults and not outcome.is_interrupted
+            outcome.result = _result(plan, bench, watch, told, is_complete=is_complete)
+    return outcome
+
+
+def _log(path: Path | None, stack: ExitStack) -> Path:
+    """Where engines log: the file asked for, emptied, or one that goes with the run."""
+    if path is None:
+        return Path(stack.enter_context(TemporaryDirectory(prefix="phasewise-"))) / "engine.log"
+    try:
+        path.write_bytes(b"")
+    except OSError as error:
+        raise InputError(f"{path}: can't be written ({error.strerror or error}).") from None
+    return path
+
+
+def _result(plan: Plan, bench: Bench, watch: Watch, told: list[dict[str, Any]], *, is_complete: bool) -> Run:
+    facts = next(block.facts for block in bench.blocks if block.facts is not None)
+    notes = dict.fromkeys(note for block in bench.blocks if block.facts for note in block.facts.notes)
+    return Run(
+        model=plan.base.arm.settings.model.name,
+        engine=facts.name,
+        engine_version=facts.version,
+        processors=[ProcessorModel.model_validate(one) for one in facts.processors],
+        settings=_settings(plan.base.arm.settings),
+        workload=plan.base.arm.workload.name,
+        requests=told,
+        summary=summarise(one for block in bench.blocks for one in block.measured),
+        tries=verdicts(plan, bench),
+        disturbances=watch.disturbances(),
+        notes=[*plan.notes, *notes],
+        is_complete=is_complete,
+    )
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    """What was set; files by their names."""
+    said = asdict(settings)
+    del said["model"]
+    return {name: value.name if isinstance(value, Path) else value for name, value in said.items()}

@@ -1,0 +1,153 @@
+"""What a run says, the keys of ``run --format json``: schema ``phasewise.run/1``.
+
+Unknown is null, never 0. Times are milliseconds, rates tokens per second, ratios after over before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA = "phasewise.run/1"
+
+TryVerdict = Literal["faster", "slower", "no-difference", "not-tried"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
+
+
+class Spread(_Part):
+    """A median over turns, and its least and most."""
+
+    p50: float
+    min: float
+    max: float
+
+
+class Summary(_Part):
+    """What the turns of one request say together.
+
+    A rate is null where too few tokens or too short a time would make it. ``inter_token_p90_ms`` is over all
+    gaps between tokens of all turns.
+    """
+
+    side: str
+    label: str
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int | None
+    output_tokens: int
+    prefill_tok_s: Spread | None
+    ttft_ms: Spread | None
+    decode_tok_s: Spread | None
+    inter_token_p50_ms: float | None
+    inter_token_p90_ms: float | None
+    inter_token_max_ms: float | None
+
+
+class PhaseMs(_Part):
+    """Mean time of a request in each phase; null where it is not known."""
+
+    prefill_ms: float | None = None
+    decode_ms: float | None = None
+
+
+class PhaseInterval(_Part):
+    """From and to, of each phase."""
+
+    prefill_ms: tuple[float, float] | None = None
+    decode_ms: tuple[float, float] | None = None
+
+
+class MeasuredMs(PhaseMs):
+    """Mean time of a request with the remedy, as measured beside the time without it."""
+
+    interval_95: PhaseInterval
+
+
+class Outcome(_Part):
+    """What a remedy did to a phase, or to both together.
+
+    Attributes:
+        verdict: see `TryVerdict`.
+        ratio: time with it over time without it; the median over pairs of turns.
+        low, high: its 95 % interval.
+        visible: the least change, as a share, that would have been seen.
+        sentence: all that in words.
+    """
+
+    phase: Literal["prefill", "decode", "total"]
+    verdict: TryVerdict
+    ratio: float | None
+    low: float | None
+    high: float | None
+    visible: float | None
+    sentence: str
+
+
+class Try(_Part):
+    """A remedy that was tried, or could not be.
+
+    Attributes:
+        remedy: as it was asked for.
+        baseline: what the other side was set to for it, besides the run's settings; empty for nothing.
+        before: without the remedy.
+        predicted: with it, as physics says; null where no formula can tell.
+        basis: what the predictions rest on.
+        measured: with it; null where it was not tried.
+        verdict: of both phases together.
+        outcomes: of each phase, and of both together.
+        pairs: turns with and without it that were compared.
+    """
+
+    remedy: str
+    baseline: str = ""
+    before: PhaseMs | None = None
+    predicted: PhaseMs | None = None
+    basis: list[str] = Field(default_factory=list)
+    measured: MeasuredMs | None = None
+    verdict: TryVerdict
+    sentence: str
+    outcomes: list[Outcome] = Field(default_factory=list)
+    pairs: int = 0
+
+
+class ProcessorModel(_Part):
+    """A device as ggml lists it."""
+
+    name: str
+    description: str
+    is_gpu: bool
+    memory_bytes: int | None
+
+
+class Run(_Part):
+    """Everything a run says.
+
+    Attributes:
+        model: the file's name.
+        settings: what the engine was started with; null is the engine's default.
+        workload: the shape, or the name of the file of prompts.
+        requests: rows in the contract's columns, with ``inter_token_ms``, ``label``, ``side`` and ``block``.
+        disturbances: what else went on in the machine, in sentences.
+        notes: what to know of the engine and of the measuring.
+        is_complete: false after an interruption or a failure midway.
+    """
+
+    schema_: str = Field(default=SCHEMA, alias="schema")
+    model: str
+    engine: str
+    engine_version: str | None
+    processors: list[ProcessorModel]
+    settings: dict[str, Any]
+    workload: str
+    requests: list[dict[str, Any]]
+    summary: list[Summary]
+    tries: list[Try]
+    disturbances: list[str]
+    notes: list[str]
+    is_complete: bool
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)

@@ -1,0 +1,123 @@
+"""`phasewise probe`: a running server, asked a few bounded questions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from advisor.command import BAD_USAGE, warn
+from advisor.options import EstimateFormat as ProbeFormat
+from advisor.options import grouped
+from advisor.probe.plan import LENGTHS, OUTPUT
+
+if TYPE_CHECKING:
+    from advisor.probe.asking import Asked
+    from advisor.probe.plan import Plan
+    from advisor.probe.target import Target
+
+INTERRUPTED = 130
+_ANSWER_S = 600.0
+"""A long prompt takes minutes on a slow machine."""
+
+
+@grouped
+def probe(
+    address: Annotated[str, typer.Argument(metavar="URL", help="A server, such as http://localhost:8080.")],
+    *,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which of its models; needed if it has several.")
+    ] = None,
+    lengths: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Prompt lengths in tokens, about.")
+    ] = ",".join(map(str, LENGTHS)),
+    output: Annotated[int, typer.Option(min=2, max=10_000, help="Tokens of each answer at most.")] = OUTPUT,
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="The server may be another machine.")
+    ] = False,
+    rows: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the requests as rows, as JSON Lines.")
+    ] = None,
+    format: Annotated[ProbeFormat, typer.Option(help="What to print.")] = ProbeFormat.TERMINAL,  # noqa: A002
+) -> None:
+    """Send a running server a few requests, and separate queue, prefill and decode by how answers come."""
+    from advisor.live.opening import TOKEN
+    from advisor.output import json_text
+    from advisor.output import target as writable
+    from advisor.probe.asking import ask_all
+    from advisor.probe.found import found
+    from advisor.probe.plan import Plan, lengths_of
+    from advisor.probe.target import find, require_near
+    from advisor.sources.served.web import Web
+
+    plan = Plan(lengths_of(lengths), output)
+    if not allow_remote:
+        require_near(address)
+    if rows is not None:
+        writable(rows, [])
+    token = os.environ.get(TOKEN)
+    address = base(address)
+
+    def connect() -> Web:
+        return Web(address, token=token, answer_s=_ANSWER_S)
+
+    web = connect()
+    try:
+        target = find(web, model)
+    finally:
+        web.close()
+    fitting = plan.within(target.context)
+    _announce(web.name, target, fitting, plan)
+    asked = ask_all(target, fitting, connect, lambda one: None)
+    result = found(asked, fitting, web.name)
+    if format is ProbeFormat.JSON:
+        sys.stdout.write(json_text(result))
+    else:
+        from advisor.report.probe import show
+
+        show(result)
+    if rows is not None:
+        _keep(asked, web.name, rows)
+    _end(asked, web.name)
+
+
+def base(address: str) -> str:
+    """The address that all paths are under; users also give the one that clients are set to, with ``/v1``."""
+    return address.rstrip("/").removesuffix("/v1")
+
+
+def _announce(name: str, target: Target, plan: Plan, wanted: Plan) -> None:
+    """Say what will be sent before it is."""
+    from rules.words import count
+
+    if left := [n for n in wanted.lengths if n not in plan.lengths]:
+        sizes = ", ".join(count(n) for n in left)
+        warn(f"prompts of {sizes} tokens don't fit the server's context of {count(target.context)} tokens.")
+    model = f", model {target.model}" if target.model else ""
+    warn(
+        f"sending {plan.requests} requests to {name} ({target.engine}{model}): about "
+        f"{count(plan.prompt_tokens)} prompt tokens, and at most {count(plan.output_tokens)} to generate."
+    )
+
+
+def _keep(asked: Asked, name: str, path: Path) -> None:
+    from advisor.probe.rows import rows_of
+    from advisor.runner.rows import KeptRows, columns_of
+
+    with KeptRows(path) as kept:
+        for row in rows_of(asked.samples, asked.target, name):
+            kept.add(columns_of(row))
+        if kept.fault is not None:
+            warn(kept.fault)
+
+
+def _end(asked: Asked, name: str) -> None:
+    """What ended it early: a sentence and a status."""
+    if asked.is_interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if asked.fault is not None:
+        warn(f"{name}: {asked.fault}.")
+        raise typer.Exit(BAD_USAGE)

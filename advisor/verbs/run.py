@@ -1,0 +1,153 @@
+"""`phasewise run`: the bundled llama.cpp runner."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from advisor.command import BAD_USAGE, span, warn, writes_unicode
+from advisor.errors import InputError
+from advisor.options import EstimateFormat as RunFormat
+from advisor.runner.shapes import Shape
+
+if TYPE_CHECKING:
+    from advisor.runner.plan import Plan
+    from advisor.runner.result import Run
+
+INTERRUPTED = 130
+
+ModelFile = Annotated[
+    str | None,
+    typer.Option("--model", metavar="FILE", help="A GGUF file, or `demo` for a small one that pip installs."),
+]
+
+
+class BackendName(StrEnum):
+    """Engines of the runner."""
+
+    LLAMA_CPP_PYTHON = "llama-cpp-python"
+    XLLAMACPP = "xllamacpp"
+
+
+def run(
+    *,
+    model: ModelFile = None,
+    backend: Annotated[
+        BackendName | None, typer.Option(help="The engine; by default the one that is installed.")
+    ] = None,
+    shape: Annotated[
+        Shape | None, typer.Option(help="What is asked; by default sweep, and chat for --try.")
+    ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Prompts in place of a shape: JSON Lines or text.")
+    ] = None,
+    lengths: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="Prompt lengths of the sweep, in tokens.")
+    ] = None,
+    chunks: Annotated[int, typer.Option(min=1, max=1000, help="Retrieved texts in a prompt of rag.")] = 4,
+    output_tokens: Annotated[
+        int | None, typer.Option("--output", min=1, max=10**6, help="Tokens of each answer.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KNOB=VALUE", help="How it runs, such as threads=4; see docs/runner.md."
+        ),
+    ] = None,
+    try_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try", metavar="KNOB=VALUE", help="Measure this change against how it runs. Repeatable."
+        ),
+    ] = None,
+    from_analysis: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Try a fix that `analyze --format json` suggested.")
+    ] = None,
+    finding: Annotated[str | None, typer.Option(metavar="RULE", help="Which of its findings.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Turns of each side; by default as --budget allows.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Time for each comparison, such as 5m: 6 to 12 turns a side.")
+    ] = "5m",
+    rows: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the rows, as JSON Lines.")] = None,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the engine's own log.")] = None,
+    append_to: Annotated[
+        Path | None, typer.Option(metavar="REPORT", help="Append what was tried to this report.")
+    ] = None,
+    format: Annotated[RunFormat, typer.Option(help="What to print.")] = RunFormat.TERMINAL,  # noqa: A002
+) -> None:
+    """Measure prefill and decode of a model on this machine, and whether a change makes them faster."""
+    from advisor.runner.plan import Wanted, plan
+
+    for path in (rows, log, append_to):
+        _refuse_folder(path)
+    limit = span("--budget", budget)
+    assert limit is not None
+    planned = plan(
+        Wanted(
+            model=model,
+            backend=backend,
+            shape=shape,
+            prompts=prompts,
+            lengths=lengths,
+            chunks=chunks,
+            output_tokens=output_tokens,
+            settings=set_ or (),
+            tries=try_ or (),
+            from_analysis=from_analysis,
+            finding=finding,
+            rounds=rounds,
+            budget_s=limit.total_seconds(),
+        )
+    )
+    if append_to is not None:
+        from advisor.report.tried import require_report
+
+        if not planned.tries:
+            raise InputError("--append-to: nothing is tried; give --try KNOB=VALUE.")
+        require_report(append_to)
+    _measure(planned, rows, log, append_to, format)
+
+
+def _refuse_folder(path: Path | None) -> None:
+    from advisor.output import target
+
+    if target(path, ()) is None and path is not None:
+        raise InputError(f"{path}: give a file; standard output is for the result.")
+
+
+def _measure(
+    planned: Plan, rows: Path | None, log: Path | None, append_to: Path | None, kind: RunFormat
+) -> None:
+    from advisor.runner.measure import measured
+
+    outcome = measured(planned, rows, log)
+    if outcome.result is not None:
+        _write(outcome.result, kind)
+        if append_to is not None:
+            from advisor.report.tried import append
+
+            append(outcome.result, append_to)
+    for fault in outcome.faults:
+        warn(fault)
+    if outcome.is_interrupted:
+        warn("interrupted.")
+        raise typer.Exit(INTERRUPTED)
+    if outcome.faults:
+        raise typer.Exit(BAD_USAGE)
+
+
+def _write(result: Run, kind: RunFormat) -> None:
+    if kind is RunFormat.JSON:
+        from advisor.output import json_text
+
+        sys.stdout.write(json_text(result, unicode=writes_unicode()))
+    else:
+        from advisor.report.run import show
+
+        show(result)
