@@ -18,13 +18,16 @@ from advisor.sources.pipe import log_is_piped
 from advisor.usage import NO_OUTPUT, WRITES, refuse_misplaced
 from advisor.verbs.analyze import analyze
 from advisor.verbs.anonymize import anonymize
+from advisor.verbs.calibrate import calibrate
 from advisor.verbs.check import check
 from advisor.verbs.compare import compare
 from advisor.verbs.estimate import estimate
 from advisor.verbs.explain import explain, rules, schema
 from advisor.verbs.export import export
 from advisor.verbs.formats import app as formats
+from advisor.verbs.probe import probe
 from advisor.verbs.report import report
+from advisor.verbs.run import run as run_model
 from advisor.verbs.tail import tail
 from advisor.verbs.tui import tui
 
@@ -44,9 +47,10 @@ app = typer.Typer(
 )
 for verb in (
     *(analyze, tail, tui, report, compare, check, export, anonymize),
-    *(estimate, explain, rules, schema),
+    *(probe, calibrate, estimate, explain, rules, schema),
 ):
     app.command()(verb)
+app.command("run")(run_model)
 app.add_typer(formats, name="formats")
 
 

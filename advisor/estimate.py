@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
-from rules.decoding import QUANT_LADDER
+from rules.decoding import QUANT_LADDER, TELLING_BYTES
 from rules.physics.decode import bandwidth_ceiling_tok_s
 from rules.physics.predict import (
     NOTHING,
@@ -31,10 +31,10 @@ SPARE_BYTES = 1 << 30
 """Kept free for compute buffers and the driver: what llama.cpp's `--fit-target` keeps by default."""
 
 
-SAME_MODEL, SAME_MODEL_ERROR = 1.01, 0.15
+SAME_MODEL, SAME_MODEL_ERROR = 1.001, 0.15
 SAME_CLASS, SAME_CLASS_ERROR = 2.0, 0.3
-"""Ratio of the bytes that two models' tokens read, up to which one's measured decode says the other's, and how
-far off it may be: kernels of other quantizations read at other rates."""
+"""Ratio of the bytes that two models' tokens read, up to which one's measured decode says the other's, and
+how far off it may be: kernels of other quantizations read at other rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ def _decode(model: Model | None, hardware: Hardware, ask: Ask, kv_read: float) -
     if model is None:
         return NOTHING
     if measured := _measured_decode(model, hardware, kv_read):
-        return measured
-    if hardware.bandwidth_bounds_gb_s is None:
+        return measured if ask.kv_type == "f16" else NOTHING  # attention on a CPU computes more than it reads
+    if hardware.bandwidth_bounds_gb_s is None or (hardware.calibrated and model.read_bytes < TELLING_BYTES):
         return NOTHING
     guess = decode_guess(
         model.read_bytes,
@@ -204,7 +204,7 @@ def _prefill(model: Model | None, hardware: Hardware, ask: Ask) -> Guess:
         guess = prefill_guess(points, new, before)
         if ask.points or not new or hardware.calibrated is None:
             return guess
-        return replace(guess, basis=f"{guess.basis}, {hardware.calibrated.words}")
+        return replace(guess, basis=f"{guess.basis} ({hardware.calibrated.words})")
     if model is None or hardware.tensor_tflops is None or model.active_parameters is None:
         return NOTHING
     attention = model.attention_layers or 0, model.attention_width or 0

@@ -211,11 +211,11 @@ def hardware_of(
     _finite("--bandwidth", bandwidth_gb_s)
     _finite("--tflops", tflops)
     given = machine(Machine(device, bandwidth_gb_s, memory_bytes))
-    if given.measured_on or (is_here and given == Machine() and tflops is None):
-        from advisor.calibration import kept
+    if given.measured_on or (is_here and tflops is None):
+        from advisor.this_machine import measured_hardware
 
-        if calibrated := kept():
-            return _measured(calibrated, tflops, given.vram_bytes)
+        if here := measured_hardware(given, tflops):
+            return here
     found = find_device(given.device, given.vram_bytes) if given.device else None
     if given.device and found is None and given.bandwidth_gb_s is None:
         raise InputError(
@@ -229,18 +229,6 @@ def hardware_of(
         bandwidth_bounds_gb_s=(given.bandwidth_gb_s,) * 2 if given.bandwidth_gb_s else bounds,
         tensor_tflops=tflops or (found.tensor_tflops if found else None),
         memory_bytes=given.vram_bytes or listed,
-    )
-
-
-def _measured(calibrated: Calibration, tflops: float | None, memory_bytes: int | None) -> Hardware:
-    """This machine; of a GPU only what an engine did with a model was measured."""
-    on_gpu = calibrated.model is not None and calibrated.model.on_gpu
-    return Hardware(
-        name="this machine",
-        bandwidth_bounds_gb_s=None if on_gpu else (calibrated.memory_gb_s,) * 2,
-        tensor_tflops=tflops,
-        memory_bytes=memory_bytes or (None if on_gpu else calibrated.machine.memory_bytes),
-        calibrated=calibrated,
     )
 
 

@@ -35,7 +35,7 @@ of the format in `parsers/formats/`. A format of your own is a TOML file: see
 
 _KNOBS_INTRO = """\
 What `phasewise run --set KNOB=VALUE` runs with and `--try KNOB=VALUE` compares: see
-[measuring, and proving a fix](runner.md). Several at once are joined by commas: `--try kv=q8_0,ubatch=1024`."""
+[measuring, and proving a fix](runner.md). Commas join several: `--try kv=q8_0,ubatch=1024`."""
 
 _REMEDIES_INTRO = """\
 What `phasewise run --from-analysis FILE --finding RULE` does with each remedy that a rule may suggest."""
@@ -84,7 +84,8 @@ def _prose(docstring: str) -> str:
 
 def knobs_page() -> str:
     """What the runner can be set to, and which remedies it can try."""
-    knobs = (f"| `{k.name}` | {', '.join(f'`{a}`' for a in k.aliases)} | {k.help} | {k.values} |" for k in KNOBS)
+    also = {knob: ", ".join(f"`{alias}`" for alias in knob.aliases) for knob in KNOBS}
+    knobs = (f"| `{k.name}` | {also[k]} | {k.help} | {k.values} |" for k in KNOBS)
     head = "| knob | also | what it is | takes |\n|---|---|---|---|"
     tried = (f"| {remedy} | {_trial(remedy)} |" for remedy in remedies.remedy_ids())
     return "\n".join(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from advisor.sources.served.web import Answer, Web
 
 _SENT = "http11.send_request_headers.started"
-_END = b"[DONE]"
+END = "[DONE]"
 _LONG = 300
 
 
@@ -26,7 +26,7 @@ class Event(NamedTuple):
 
     Attributes:
         at_s: when its last byte came, on `time.perf_counter`.
-        data: its JSON; ``None`` where it is none.
+        data: its JSON; ``None`` where it is none; `END` where the server says that this was all.
     """
 
     at_s: float
@@ -101,8 +101,7 @@ def _line(line: bytes, data: list[bytes], at_s: float) -> Iterator[Event]:
     elif not line and data:
         text = b"\n".join(data)
         data.clear()
-        if text != _END:
-            yield Event(at_s, _json(text))
+        yield Event(at_s, END if text == END.encode() else _json(text))
 
 
 def _json(text: bytes) -> Any:

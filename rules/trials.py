@@ -59,20 +59,11 @@ _CONFIDENCE = 0.95
 _WIDENED = {4: 0.25, 5: 0.05}
 """Of their range, to each side: simulated to cover the truth in 95 of 100 trials."""
 
-_SURE = 0.05
-"""How likely a trend may be that is none."""
+_SURE = 0.01
+"""How likely a trend may be that is none: a trial asks of several series."""
 
 _SUBJECT = {"prefill": "Prefill", "decode": "Decode", "total": "In all a request"}
 _PLACE = {"prefill": "in prefill", "decode": "in decode", "total": "in all"}
-_PARTS = (
-    (0.15, "little"),
-    (0.29, "a quarter"),
-    (0.42, "a third"),
-    (0.58, "half"),
-    (0.71, "two thirds"),
-    (0.9, "most"),
-)
-_ALL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +114,10 @@ class Outcome:
         """A difference is at least `FLOOR`, and its interval a quarter of that away from none."""
         if self.low is None or self.high is None:
             return "no-difference"
-        near = _least(0.25)
-        if self.high <= 1 / near and self.ratio <= 1 / _least():
+        near = counts_from(0.25)
+        if self.high <= 1 / near and self.ratio <= 1 / counts_from():
             return "faster"
-        return "slower" if self.low >= near and self.ratio >= _least() else "no-difference"
+        return "slower" if self.low >= near and self.ratio >= counts_from() else "no-difference"
 
     @property
     def within(self) -> float | None:
@@ -154,11 +145,11 @@ class Outcome:
         if self.low is None or self.high is None:
             return f"{subject}: {plural(self.pairs, 'pair')} of runs can't tell; {LEAST_PAIRS} can."
         if self.verdict != "no-difference":
-            change = _change(self.ratio, _span(self.low, self.high))
+            much = change(self.ratio, _span(self.low, self.high))
             times = f"{_time(self.after_ms)} instead of {_time(self.before_ms)}"
-            return f"{subject} takes {change}: {times} a request."
+            return f"{subject} takes {much}: {times} a request."
         if self.is_noisy:
-            ends = f"from {_change(self.low)} to {_change(self.high)}"
+            ends = f"from {change(self.low)} to {change(self.high)}"
             return f"{subject}: too noisy to tell; the interval goes {ends}."
         return f"No difference measurable {_PLACE[self.phase]} (±{percent(self.within)})."
 
@@ -262,53 +253,12 @@ def drift(values: Sequence[float]) -> float | None:
     return change if abs(change) >= DRIFT else None
 
 
-def compared(outcome: Outcome, predicted: float, *, at_most: bool = False) -> str:
-    """What became of a prediction, in words.
-
-    Args:
-        outcome: what was measured.
-        predicted: after over before.
-        at_most: it is the most that the change can bring.
-    """
-    least = f"at most {_change(predicted)}" if at_most else _change(predicted)
-    is_none = 1 / _least() < predicted < _least()
-    said = "Predicted no difference" if is_none else f"Predicted {least}"
-    return f"{said}: {_became(outcome, predicted, is_none=is_none, at_most=at_most)}."
-
-
-def _became(outcome: Outcome, predicted: float, *, is_none: bool, at_most: bool) -> str:
-    verdict = outcome.verdict
-    if outcome.low is None or outcome.high is None or (is_none and outcome.is_noisy):
-        return "these runs can't tell"
-    if is_none:
-        return "it came true" if verdict == "no-difference" else f"it takes {_change(outcome.ratio)}"
-    is_possible = outcome.low / _least() <= predicted <= outcome.high * _least()
-    if verdict == "no-difference":
-        if is_possible or (at_most and outcome.is_noisy):
-            return "these runs can't tell"
-        return "nothing measurable came" if at_most else "it did not come true"
-    if verdict != ("faster" if predicted < 1 else "slower"):
-        return "the opposite came"
-    came = (1 - outcome.ratio) / (1 - predicted)
-    if at_most:
-        if came > 1:
-            return "all of that came" if is_possible else "more than that came"
-        return f"{_part(came)} of that came"
-    if is_possible or _ALL <= came <= 1 / _ALL:
-        return "it came true"
-    return "more than that came" if came > 1 else f"{_part(came)} of it came true"
-
-
-def _part(share: float) -> str:
-    return next((name for below, name in _PARTS if share < below), "all")
-
-
-def _least(part: float = 1.0) -> float:
+def counts_from(part: float = 1.0) -> float:
     """The ratio from which a difference, or its part, counts."""
     return float((1 + FLOOR) ** part)
 
 
-def _change(ratio: float, more: str = "") -> str:
+def change(ratio: float, more: str = "") -> str:
     """``41 % less``, ``12 % more``, ``3.1 times as long``; the interval in brackets after it."""
     if ratio >= 2:
         return f"{ratio:.1f} times as long{more}"

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from advisor.probe.target import Target
     from advisor.sources.served.web import Web
 
+    Tell = Callable[[Sequence[Planned]], None]
+
 _LOOK_S = 0.2
+_TEMPLATE_TOKENS = 16
 _LEAST_CHARACTERS, _MOST_CHARACTERS = 0.5, 12.0
 
 
@@ -41,14 +44,16 @@ class Asked:
     is_interrupted: bool = False
 
 
-def ask_all(target: Target, plan: Plan, connect: Callable[[], Web], tell: Callable[[Planned], None]) -> Asked:
+def ask_all(
+    target: Target, plan: Plan, connect: Callable[[], Web], tell: Callable[[Sequence[Planned]], None]
+) -> Asked:
     """Ask all of a plan.
 
     Args:
         target: whom.
         plan: what.
         connect: gives a connection; each request that runs at once has its own.
-        tell: is told what is asked next.
+        tell: is told what is asked next, at once.
 
     Raises:
         InputError: the very first request got no answer.
@@ -58,13 +63,13 @@ def ask_all(target: Target, plan: Plan, connect: Callable[[], Web], tell: Callab
     pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="phasewise probe")
     try:
         first, *rest = plan.steps()
-        tell(first[0])
+        tell(first)
         asked.target, warm = _warmed(target, first[0], webs[0], pool, plan.output)
         characters = _characters(warm)
         for step in rest:
             if step[0].tokens in asked.too_long:
                 continue
-            tell(step[0])
+            tell(step)
             target = asked.target
             jobs = [
                 pool.submit(ask, web, target, one, characters, plan.output)
@@ -93,7 +98,7 @@ def _keep(jobs: Sequence[Future[Sample]], asked: Asked, one: Planned) -> None:
         except TooLongError as error:
             asked.too_long[one.tokens] = str(error)
         except (ProbeError, InputError) as error:
-            asked.fault = asked.fault or str(error)
+            asked.fault = asked.fault or str(error).rstrip(".")
 
 
 def _warmed(
@@ -125,8 +130,8 @@ def _await(jobs: Sequence[Future[Sample]]) -> None:
 
 
 def _characters(warm: Sample) -> float:
-    """Of a token of this model by its first prompt, template and all: a little low."""
+    """Of a token of this model, by its first prompt; some of its tokens are the chat template's."""
     if not warm.prompt_tokens:
         return CHARACTERS
-    told = len(warm.planned.text(CHARACTERS)) / warm.prompt_tokens
+    told = len(warm.planned.text(CHARACTERS)) / max(warm.prompt_tokens - _TEMPLATE_TOKENS, 1)
     return min(max(told, _LEAST_CHARACTERS), _MOST_CHARACTERS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.probe.target import Api, require_key
 from advisor.redact import clean
 from advisor.sources.served.web import NoAnswerError
-from advisor.streamed import error_of, streamed
+from advisor.streamed import END, error_of, streamed
 from parsers.formats.base import At
 from parsers.formats.json_values import count, text
 from parsers.formats.llama_server import body as llama_server
@@ -108,6 +108,7 @@ class _Heard:
     last: dict[str, Any] = field(default_factory=dict)
     own: Request | None = None
     finish_reason: str | None = None
+    has_ended: bool = False
 
     def hear(self, event: Event, api: Api) -> None:
         """Take an event.
@@ -116,6 +117,7 @@ class _Heard:
             ProbeError: it tells of an error.
         """
         said = event.data
+        self.has_ended |= said == END
         if not isinstance(said, dict):
             return
         if said.get("error"):
@@ -129,6 +131,7 @@ class _Heard:
             self.own = read(said, _NOWHERE, _NOWHERE)
         for choice in _choices(said):
             self.finish_reason = text(choice, "finish_reason") or self.finish_reason
+        self.has_ended |= bool(self.finish_reason) or said.get("done") is True
 
 
 def ask(web: Web, target: Target, planned: Planned, characters: float, output: int) -> Sample:
@@ -158,6 +161,8 @@ def ask(web: Web, target: Target, planned: Planned, characters: float, output: i
         raise ProbeError(f"no whole answer: {error}") from None
     if not heard.came_s:
         raise ProbeError("its answer has no text that comes in a stream")
+    if not heard.has_ended:
+        raise ProbeError("its answer broke off")
     return _sample(planned, started_at, reply.sent_s, heard)
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from advisor.probe.plan import Plan
     from advisor.probe.waiting import Waits
 
+_CUT = 0.6
+"""Prompts come out within a fifth of the size that is aimed at; so few tokens are not all of one."""
 _EVENTS = 1.1
 """More tokens an event than this, and gaps between events are no gaps between tokens."""
 
@@ -64,6 +66,10 @@ def _unknown(asked: Asked, waited: Waits | None) -> Iterator[str]:
     samples = asked.samples
     for tokens, why in asked.too_long.items():
         yield f"{count(tokens)} prompt tokens: they don't fit the server's context ({why})."
+    for one in separate.lengths(samples, None):
+        if one.prompt_tokens and one.prompt_tokens < _CUT * one.aimed_tokens:
+            told = f"the server counts {count(one.prompt_tokens)}, so it cut the prompt"
+            yield f"{count(one.aimed_tokens)} prompt tokens: {told}."
     if not samples:
         yield "Everything: no request was answered."
         return

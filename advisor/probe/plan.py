@@ -58,7 +58,8 @@ class Planned:
         Args:
             characters: of a token.
         """
-        return f"{prose(self.name, round(characters * self.tokens))}\n\n{_ASKED}"
+        size = max(round(characters * self.tokens) - len(_ASKED), 0)
+        return f"{prose(self.name, size)}\n\n{_ASKED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Plan:
             for tokens in _turned(self.lengths, number)
         ]
         return [
-            (self._one(Kind.WARM_UP, "warm-up", short),),
+            (self._one(Kind.WARM_UP, "warm-up", middle),),
             *((one,) for one in turns),
             *((self._one(kind, "again", middle),) for kind in (Kind.LENGTH, *[Kind.REPEAT] * REPEATS)),
             tuple(self._one(Kind.AT_ONCE, f"at once {n}", short) for n in range(AT_ONCE)),

@@ -12,17 +12,31 @@ if TYPE_CHECKING:
 
     from advisor.probe.client import Sample
     from advisor.probe.target import Target
+    from advisor.probe.waiting import Waits
+
+_ASKED_FOR = "length"
 
 
-def rows_of(samples: Sequence[Sample], target: Target, source: str) -> list[Request]:
+def rows_of(
+    samples: Sequence[Sample], target: Target, source: str, waited: Waits | None = None
+) -> list[Request]:
     """What was measured: phases on the server's own clock where it tells them, the rest on ours.
+
+    No estimate is in them: a wait only where the server's clock told it. That an answer ended at the length
+    that was asked for is left out, for it says nothing of the server.
 
     Args:
         samples: the requests.
         target: who answered.
         source: its address.
+        waited: what those waited that were sent at once.
     """
-    return [_row(sample, target, source, line) for line, sample in enumerate(samples, 1)]
+    rows = [_row(sample, target, source, line) for line, sample in enumerate(samples, 1)]
+    if waited is not None and waited.source == "server":
+        wait_ms = {id(sample): ms for sample, ms in zip(waited.samples, waited.ms, strict=True)}
+        for sample, row in zip(samples, rows, strict=True):
+            row.queue_ms = wait_ms.get(id(sample))
+    return rows
 
 
 def _row(sample: Sample, target: Target, source: str, line: int) -> Request:
@@ -53,5 +67,5 @@ def _row(sample: Sample, target: Target, source: str, line: int) -> Request:
         context_tokens=None if None in tokens else sum(n or 0 for n in tokens),
         draft_tokens=own.draft_tokens,
         accepted_tokens=own.accepted_tokens,
-        finish_reason=sample.finish_reason,
+        finish_reason=None if sample.finish_reason == _ASKED_FOR else sample.finish_reason,
     )

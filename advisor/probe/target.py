@@ -66,6 +66,11 @@ class Target:
         said |= {"ignore_eos": True} if self.engine in _OBEY else {}
         return said | ({"messages": messages} if self.api is Api.CHAT else {"prompt": prompt})
 
+    @property
+    def title(self) -> str | None:
+        """The model for people: of a path only the file."""
+        return self.model and clean(self.model.replace("\\", "/").rpartition("/")[2] or self.model)
+
     def by_completions(self) -> Target:
         """The same server, asked without a chat template."""
         return replace(self, api=Api.COMPLETIONS)
@@ -88,7 +93,8 @@ def require_near(address: str) -> None:
     if host is None or host == "localhost" or host.endswith(".localhost"):
         return  # what is no address is told by who asks it
     try:
-        is_near = ip_address(host).is_loopback
+        ip = ip_address(host)
+        is_near = ip.is_loopback or ip.is_unspecified
     except ValueError:
         is_near = False
     if not is_near:

@@ -155,13 +155,21 @@ def _cells(one: Estimate) -> tuple[str, ...]:
     )
 
 
+def _needed(found: Estimate) -> str:
+    """What would tell the decode rate."""
+    if found.model is None:
+        return "give --gguf FILE or --weights-bytes N"
+    if found.hardware.calibrated is None:
+        return "give --device NAME or --bandwidth GB/s"
+    return "memory alone does not tell it; run `phasewise calibrate --model FILE` with a model of this size"
+
+
 def cannot_tell(found: Estimate) -> list[str]:
     """What is missing, and the option that would say it."""
     ask, model, hardware = found.ask, found.model, found.hardware
     lines = []
     if found.decode.value is None:
-        need = "--gguf FILE or --weights-bytes N" if model is None else "--device NAME or --bandwidth GB/s"
-        lines += [f"Decode: give {need}."]
+        lines += [f"Decode: {_needed(found)}."]
     if ask.prompt and found.prefill.value is None:
         lines += ["Prefill: data sheets don't tell it; give a measured rate, --prefill-point TOKENS:TOK_S."]
     if model is not None and found.kv_bytes is None:

@@ -46,7 +46,8 @@ def show(probe: Probe) -> None:
 
 def _heading(probe: Probe) -> str:
     engine = " ".join(filter(None, (probe.engine, probe.engine_version)))
-    words = [probe.address, engine, probe.model, plural(probe.requests, "request")]
+    model = probe.model and (probe.model.replace("\\", "/").rpartition("/")[2] or probe.model)
+    words = [probe.address, engine, model, plural(probe.requests, "request")]
     slots = plural(probe.slots, "slot") if probe.slots else None
     context = f"context of {count(probe.context)}" if probe.context else None
     early = None if probe.is_complete else "ended early"
@@ -125,6 +126,8 @@ def _of_prefill(line: Prefill | None) -> list[str]:
     speed, fixed = line.tok_s, line.fixed_ms
     high = rate(speed.high) if speed.high is not None else "more"
     tokens = f"Prefill: {rate(speed.value)} ({rate(speed.low)} to {high}) for each further token"
+    if fixed.low <= 0:
+        return [f"{tokens}; what every request costs is too little to tell (at most {duration(fixed.high)})."]
     every = f"{duration(fixed.value)} ({duration(fixed.low)} to {duration(fixed.high)})"
     return [f"{tokens}, and {every} that every request costs."]
 

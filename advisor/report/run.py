@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from advisor.report.blocks import hanging, indented, put, standard_console, table, title
-from rules.words import count, duration, plural, rate
+from advisor.runner.settings import ALL_LAYERS
+from rules.words import count, duration, percent, plural, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 Row = tuple[str, ...]
 
 _UNKNOWN = "?"
-_WIDE = 0.15
-"""A spread of rates beyond this share of the middle is shown."""
+_WIDE = 0.05
+"""Of a rate: turns that differ by more are told."""
 
 
 def show(run: Run, console: Console | None = None) -> None:
@@ -63,7 +64,9 @@ def heading(run: Run) -> str:
 
 def told_settings(settings: dict[str, object]) -> dict[str, object]:
     """Those that were set, as the command line writes them."""
-    return {name.replace("_", "-"): value for name, value in settings.items() if value is not None}
+    usual = {"gpu_layers": ALL_LAYERS, "mlock": False}
+    set_to = {name: value for name, value in settings.items() if value != usual.get(name)}
+    return {name.replace("_", "-"): value for name, value in set_to.items()}
 
 
 def by_side(lines: Iterable[Summary]) -> list[tuple[str, list[Summary]]]:
@@ -75,8 +78,8 @@ def by_side(lines: Iterable[Summary]) -> list[tuple[str, list[Summary]]]:
 
 
 def summary_rows(lines: Sequence[Summary]) -> list[Row]:
-    """A side's requests as a table, the header first."""
-    header = ("request", "prompt", "cached", "prefill", "first token", "decode", "between tokens, p50 / p90")
+    """A side's requests as a table, the header first; rates in tok/s."""
+    header = ("request", "prompt", "cached", "prefill tok/s", "TTFT", "decode tok/s", "gap p90")
     return [
         header,
         *(
@@ -85,9 +88,9 @@ def summary_rows(lines: Sequence[Summary]) -> list[Row]:
                 count(line.prompt_tokens),
                 count(line.cached_tokens),
                 spread(line.prefill_tok_s),
-                _UNKNOWN if line.ttft_ms is None else duration(line.ttft_ms.p50),
+                duration(None if line.ttft_ms is None else line.ttft_ms.p50),
                 spread(line.decode_tok_s),
-                f"{duration(line.inter_token_p50_ms)} / {duration(line.inter_token_p90_ms)}",
+                duration(line.inter_token_p90_ms),
             )
             for line in lines
         ),
@@ -95,16 +98,12 @@ def summary_rows(lines: Sequence[Summary]) -> list[Row]:
 
 
 def spread(value: Spread | None) -> str:
-    """A rate; from and to where turns differed much."""
+    """A rate, and half of what lies between its turns where that is much."""
     if value is None:
         return _UNKNOWN
-    if value.max - value.min <= _WIDE * value.p50:
-        return rate(value.p50)
-    return f"{rate(value.p50)} ({_number(value.min)} to {_number(value.max)})"
-
-
-def _number(tok_s: float) -> str:
-    return rate(tok_s).removesuffix(" tok/s")
+    middle = rate(value.p50).removesuffix(" tok/s")
+    reach = (value.max - value.min) / 2 / value.p50
+    return middle if reach < _WIDE else f"{middle} ±{percent(reach)}"
 
 
 def trial_rows(tried: Try) -> list[Row]:
@@ -117,7 +116,7 @@ def trial_rows(tried: Try) -> list[Row]:
         (
             name,
             duration(_of(tried.before, key)),
-            _UNKNOWN if _of(tried.predicted, key) is None else duration(_of(tried.predicted, key)),
+            duration(_of(tried.predicted, key)),
             duration(_of(tried.measured, key)),
             _interval(getattr(tried.measured.interval_95, key)),
             outcomes[name].verdict if name in outcomes else _UNKNOWN,

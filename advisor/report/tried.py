@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -70,7 +70,7 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: can't be read (it is not UTF-8 text).") from None
 
 
-def _analysis(path: Path, text: str) -> dict[str, object]:
+def _analysis(path: Path, text: str) -> dict[str, Any]:
     try:
         said = json.loads(text)
     except ValueError:

@@ -27,6 +27,7 @@ class Bench:
 
     Attributes:
         blocks: the turns taken, the last one perhaps cut short.
+        watch: what it saw of the machine.
         faults: by side, why it can't run.
 
     Args:
@@ -47,14 +48,15 @@ class Bench:
     ) -> None:
         self.blocks: list[Block] = []
         self.faults: dict[Side, str] = {}
-        self._backend, self._log, self._watch, self._bar, self._tell = backend, log, watch, bar, tell
+        self.watch = watch
+        self._backend, self._log, self._bar, self._tell = backend, log, bar, tell
 
     def run(self, sides: Sequence[Side], rounds: int | None, budget_s: float) -> None:
         """Let the sides take turns; a side other than the first that can't run is left out.
 
         Args:
             sides: the first is what the others are compared with.
-            rounds: turns of each; ``None`` for as many as fit the budget, as the first round tells: the number
+            rounds: turns of each; ``None`` for as many as fit the budget, as the first round tells. The number
                 does not depend on what comes out.
             budget_s: seconds for all turns.
 
@@ -84,7 +86,7 @@ class Bench:
         block = Block(side, len(self.blocks))
         self.blocks.append(block)
         self._bar.begin(side.label)
-        with self._watch.turn():
+        with self.watch.turn():
             measure(block, self._backend, self._log, lambda one: self._told(block, one))
 
     def _told(self, block: Block, measured: Measured) -> None:

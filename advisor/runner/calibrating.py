@@ -34,7 +34,8 @@ _LEAST_BYTES, _BYTES_PER_CORE, _FREE_SHARE = 256 << 20, 32 << 20, 0.125
 """Of memory to read: four times the last cache of most processors, and of no more than is free to spare."""
 
 _SIDE = 1024
-_TIMES, _LEAST_TIMES, _MODEL_S = 3, 2, 18.0
+_TIMES, _LEAST_TIMES = 3, 2
+MODEL_S = 18.0
 """Each prompt is run so often; with a slow model the longer ones are left out, so that all ends in time."""
 
 
@@ -117,7 +118,7 @@ def _rates(
 ) -> tuple[list[PrefillRate], list[DecodeRate]]:
     prompts = tokenised(Workload("calibrate", tuple(sweep(LENGTHS))), engine)
     _asked(engine, prompts[0])
-    end = time.monotonic() + _MODEL_S
+    end = time.monotonic() + MODEL_S
     prefill: list[PrefillRate] = []
     decode: list[DecodeRate] = []
     for prompt in prompts:

@@ -22,6 +22,7 @@ from rules.words import count, plural
 if TYPE_CHECKING:
     from advisor.runner.analysis_file import AnalysisFile, Finding, Fix, Setup, Summary
     from advisor.runner.knobs import Change
+    from rules.trials import Phase
 
 BUDGET_TOKENS = 4096
 """Prompt and answer tokens of a turn, unless more are allowed: a minute on two slow cores."""
@@ -31,7 +32,7 @@ PROMPT_TOKENS, OUTPUT_TOKENS = 1024, 64
 """Of a request whose sizes the log doesn't tell."""
 
 _LEAST_PROMPT, _LEAST_OUTPUT = 32, 8
-_PHASES = ("prefill", "decode")
+_PHASES: dict[str, Phase] = {"prefill": "prefill", "decode": "decode"}
 _LLAMA_CPP = ("llama-server", "llama-cli", "llama-cpp-python", "ollama", "lmstudio", "koboldcpp", "llamafile")
 
 
@@ -52,7 +53,7 @@ class Planned:
     change: Change
     title: str
     workload: Workload
-    phase: str | None
+    phase: Phase | None
     expected: Expected | None
     notes: tuple[str, ...]
 
@@ -180,7 +181,7 @@ def _planned(
     promised = _promised(finding, analysis.summary) if fix is finding.fixes[0] else None
     workload, notes = _workload(change, finding, analysis.summary, promised, settings.context, budget)
     change.sides(Arm(settings, workload))
-    phase = finding.phase if finding.phase in _PHASES else None
+    phase = _PHASES.get(finding.phase)
     return Planned(change, fix.title, workload, phase, promised if phase else None, tuple(notes))
 
 

@@ -3,13 +3,15 @@
 What a look says of time is of the stretch since the look before. Unknown is None. Shares are of all
 processors together.
 
-Measured on a two-core virtual machine: with nothing else to do others used 0 to 2 % (stretches of 3 s), with
-one busy process 50 %; a reference between them scattered by 1 to 3 % when it was quiet.
+Measured on a two-core virtual machine: with nothing else to do others used 0 to 1 % of the processors; then
+the reference read 42 to 61 GB/s and multiplied at 132 to 138 GFLOP/s. With one other busy process they used
+50 to 66 %, reading fell to 31 to 35 GB/s, and multiplying, whose threads wait for each other, to 4 to 90.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,28 +20,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from advisor.runner.kernels import Memory, Product
-from rules.trials import drift
-from rules.words import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
-OTHERS = 0.05
-"""Share of all processors that other programs use, from which a block is disturbed."""
-
-STOLEN = 0.02
-"""Share of the time that the host of a virtual machine gave to others."""
-
-SLOW = 0.15
-"""A reference that is so much slower than the median one was disturbed."""
-
-_MEMORY_BYTES, _SIDE, _PART_S = 64 << 20, 512, 0.05
+_MEMORY_BYTES, _SIDE, _PART_S = 128 << 20, 512, 0.05
 _SHORTEST_S = 0.2
 """The system counts processor time in steps of 10 ms: a shorter stretch tells no share."""
 
+_FORGETS = sys.platform in ("win32", "darwin")
+"""What a child used is not known any more when it has ended."""
+
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
-_CLOCK_FELL = 0.93
-_THROTTLES = {
+THROTTLES = {
     0x08 | 0x40 | 0x20: "heat",
     0x80: "its power supply",
     0x04: "its power limit",
@@ -97,6 +90,8 @@ class Machine:
 
     def __init__(self) -> None:
         self._before: _Used | None = None
+        self._children: dict[tuple[int, float], float] = {}
+        self._is_noted = False
         self._gpus = _gpus()
 
     @cached_property
@@ -120,22 +115,36 @@ class Machine:
             gpu_others=gpu_others,
         )
 
+    def note(self) -> None:
+        """Remember what our children used so far, before they end, on systems that forget it then."""
+        import psutil
+
+        if not _FORGETS:
+            return
+        for process in _ours()[1:]:
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                self._children[process.pid, process.create_time()] = times.user + times.system
+                self._is_noted = True
+
     def reference(self) -> Reference:
         """The fixed work, about 0.1 s of it; each part is the median of its passes."""
         memory, compute = (float(np.median(work.rates(_PART_S))) for work in self._work)
         return Reference(memory, compute, _clock_mhz())
 
     def _shares(self) -> tuple[float | None, float | None]:
-        before, self._before = self._before, _used()
-        now = self._before
+        before = self._before
+        now = self._before = _used(sum(self._children.values()) if _FORGETS else None)
+        is_known = self._is_noted or not _FORGETS
+        self._is_noted = False
         if before is None or now.all_s - before.all_s < _SHORTEST_S * (os.cpu_count() or 1):
             return None, None
         span = now.all_s - before.all_s
         stolen = None
         if now.stolen_s is not None and before.stolen_s is not None:
             stolen = max(now.stolen_s - before.stolen_s, 0.0) / span
-        if os.name == "nt":
-            return None, stolen  # Windows forgets what a child used that has ended.
+        if not is_known:
+            return None, stolen
         others = (now.busy_s - before.busy_s) - (now.own_s - before.own_s)
         return min(max(others / span, 0.0), 1.0), stolen
 
@@ -149,7 +158,7 @@ class Machine:
         try:
             for handle in handles:
                 bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-                reasons.update(words for mask, words in _THROTTLES.items() if bits & mask)
+                reasons.update(words for mask, words in THROTTLES.items() if bits & mask)
                 running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
                 others.update(process.pid for process in running if _is_foreign(process.pid, ours))
         except nvml.NVMLError:
@@ -177,81 +186,29 @@ class Watch:
             self.moments.append(self.machine.look())
             self.references.append(self.machine.reference())
 
+    def note(self) -> None:
+        """To be called after each request, while its engine still runs; see `Machine.note`."""
+        self.machine.note()
+
+    @property
+    def others_share(self) -> float | None:
+        """Of the processors, used by other programs during the middle one of the turns."""
+        known = [m.others_share for m in self.moments if m.others_share is not None]
+        return float(np.median(known)) if known else None
+
     def disturbances(self) -> list[str]:
         """What disturbed the turns, in sentences."""
+        from advisor.runner.disturbances import disturbances
+
         return disturbances(self.moments, self.references)
 
 
-def disturbances(moments: Sequence[Moment], references: Sequence[Reference]) -> list[str]:
-    """What disturbed a trial, in sentences; none where nothing is known to have.
+def _used(children_s: float | None) -> _Used:
+    """Counted now.
 
     Args:
-        moments: a look after each block.
-        references: the fixed work between blocks, in the order of time.
+        children_s: processor seconds of all that we started; ``None`` where the system remembers them.
     """
-    said = [
-        *_shared([m.others_share for m in moments], OTHERS, "Other programs used {} of the processors"),
-        *_shared([m.stolen_share for m in moments], STOLEN, "The host took {} of the processors' time away"),
-    ]
-    if hot := sum(bool(m.is_hot) for m in moments):
-        said.append(f"A processor was at its limit of heat after {_of(hot, moments)}.")
-    if any(m.on_battery for m in moments):
-        said.append("The machine ran on battery.")
-    said += _held_back(moments)
-    if others := max((m.gpu_others or 0 for m in moments), default=0):
-        said.append(f"{others} other program{' was' if others == 1 else 's were'} using the GPU.")
-    return said + _slower(references)
-
-
-def _shared(shares: Iterable[float | None], least: float, words: str) -> list[str]:
-    known = [share for share in shares if share is not None]
-    over = [share for share in known if share >= least]
-    if not over:
-        return []
-    return [f"{words.format(percent(float(np.median(over))))} during {_of(len(over), known)}."]
-
-
-def _of(some: int, all_of: Sequence[object]) -> str:
-    return f"{some} of {len(all_of)} block{'' if len(all_of) == 1 else 's'}"
-
-
-def _held_back(moments: Sequence[Moment]) -> list[str]:
-    """A power limit that always holds is how the GPU runs; one that comes and goes is a disturbance."""
-    known = [m.gpu_held_back for m in moments if m.gpu_held_back is not None]
-    counts = {words: sum(words in one for one in known) for words in _THROTTLES.values()}
-    told = {w: n for w, n in counts.items() if n and (w == "heat" or n < len(known))}
-    return [f"The GPU was held back by {words} after {_of(n, known)}." for words, n in told.items()]
-
-
-def _slower(references: Sequence[Reference]) -> list[str]:
-    parts = {
-        "reading memory": [r.memory_gb_s for r in references],
-        "arithmetic": [r.compute_gflops for r in references],
-    }
-    said = []
-    for name, rates in parts.items():
-        fell = drift([1 / rate for rate in rates])
-        slow = sum(rate < (1 - SLOW) * float(np.median(rates)) for rate in rates)
-        if fell is not None:
-            way = "slower" if fell > 0 else "faster"
-            said.append(
-                f"The reference, {name}, got {percent(abs(fell))} {way} during the run ({_why(references)})."
-            )
-        elif slow:
-            said.append(
-                f"The reference, {name}, was at least {percent(SLOW)} slower {slow} of {len(rates)} times."
-            )
-    return said
-
-
-def _why(references: Sequence[Reference]) -> str:
-    clocks = [r.clock_mhz for r in references if r.clock_mhz]
-    if len(clocks) == len(references) and clocks[-1] < _CLOCK_FELL * clocks[0]:
-        return f"its clock fell from {clocks[0] / 1000:.1f} to {clocks[-1] / 1000:.1f} GHz"
-    return "heat, clocks, or other programs"
-
-
-def _used() -> _Used:
     import psutil
 
     times = psutil.cpu_times()
@@ -259,8 +216,8 @@ def _used() -> _Used:
     # Linux counts a guest's time in user's and nice's too.
     total = sum(known.values()) - known.get("guest", 0.0) - known.get("guest_nice", 0.0)
     rest = times.idle + known.get("iowait", 0.0) + known.get("steal", 0.0)
-    own = 0.0
-    for process in _ours():
+    own = 0.0 if children_s is None else children_s + sum(psutil.Process().cpu_times()[:2])
+    for process in _ours() if children_s is None else ():
         with suppress(psutil.Error):
             own += sum(process.cpu_times()[:4])  # user, system, and both of children that ended
     return _Used(total, total - rest, known.get("steal"), own)

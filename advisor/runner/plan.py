@@ -129,8 +129,8 @@ def plan(wanted: Wanted) -> Plan:
     tries = [_suggested(one, base) for one, base in zip(found.planned, bases, strict=True)]
     tries += [Trying(title, tries[0].before, refusal=f"{reason}.") for title, reason in found.untried]
     notes = (*found.notes, *(note for one in found.planned for note in one.notes))
-    base = Side(AS_IT_IS, bases[0])
-    return Plan(backend, base, tuple(tries), wanted.rounds, wanted.budget_s, tuple(dict.fromkeys(notes)))
+    told = tuple(dict.fromkeys(notes))
+    return Plan(backend, Side(AS_IT_IS, bases[0]), tuple(tries), wanted.rounds, wanted.budget_s, told)
 
 
 def _workload(wanted: Wanted) -> Workload:
@@ -177,6 +177,6 @@ def _suggested(planned: Planned, base: Arm) -> Trying:
     trying = _trying(planned.change, base)
     if trying.before.label == AS_IT_IS:
         trying = replace(trying, before=replace(trying.before, label=f"{AS_IT_IS}, for {trying.remedy}"))
-    known = planned.phase == "prefill" or planned.phase == "decode"
-    promised = {planned.phase: planned.expected} if known and planned.expected else {}
-    return replace(trying, promised=promised)
+    if planned.phase is None or planned.expected is None:
+        return trying
+    return replace(trying, promised={planned.phase: planned.expected})

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from advisor.runner.arm import Arm
     from advisor.runner.workload import Ask
 
-_DECODE_WEIGHT = 8
+DECODE_WEIGHT = 8
 """A generated token takes about so many times as long as one of a prompt."""
 _MADE_TEXT_TOKENS = 256
 
@@ -25,7 +25,7 @@ def work(arm: Arm) -> int:
 def work_of(ask: Ask) -> int:
     """About how much a request is to do."""
     prompt = sum(segment.size or _MADE_TEXT_TOKENS for segment in ask.segments)
-    return prompt + _DECODE_WEIGHT * ask.output_tokens
+    return prompt + DECODE_WEIGHT * ask.output_tokens
 
 
 class Bar:

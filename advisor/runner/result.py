@@ -74,6 +74,7 @@ class Outcome(_Part):
         verdict: see `TryVerdict`.
         ratio: time with it over time without it; the median over pairs of turns.
         low, high: its 95 % interval.
+        is_clear: whether the turns could tell; false beside a `no-difference` that is none, but noise.
         visible: the least change, as a share, that would have been seen.
         sentence: all that in words.
     """
@@ -84,6 +85,7 @@ class Outcome(_Part):
     low: float | None
     high: float | None
     visible: float | None
+    is_clear: bool
     sentence: str
 
 
@@ -97,7 +99,8 @@ class Try(_Part):
         predicted: with it, as physics says; null where no formula can tell.
         basis: what the predictions rest on.
         measured: with it; null where it was not tried.
-        verdict: of both phases together.
+        verdict: of both phases together; ``no-difference`` also where the turns could not tell.
+        is_clear: whether they could; null for what was not tried.
         outcomes: of each phase, and of both together.
         pairs: turns with and without it that were compared.
     """
@@ -109,6 +112,7 @@ class Try(_Part):
     basis: list[str] = Field(default_factory=list)
     measured: MeasuredMs | None = None
     verdict: TryVerdict
+    is_clear: bool | None = None
     sentence: str
     outcomes: list[Outcome] = Field(default_factory=list)
     pairs: int = 0

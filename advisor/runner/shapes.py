@@ -1,4 +1,4 @@
-"""Workloads that look like what people run: a chat, retrieval, an agent, a summary, and a sweep of lengths."""
+"""Workloads that look like what people run: a chat, retrieval, an agent, a summary, a sweep of lengths."""
 
 from __future__ import annotations
 

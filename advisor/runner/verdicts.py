@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from advisor.runner.block import AS_IT_IS
 from advisor.runner.promises import promises
 from advisor.runner.result import MeasuredMs, Outcome, PhaseInterval, PhaseMs, Try
+from rules.came_true import compared
 from rules.trials import Block as Times
-from rules.trials import Pair, compared, judged
+from rules.trials import Pair, judged
+from rules.words import percent
+
+TOO_BUSY = 0.25
+"""Share of the processors that other programs use, from which a trial says nothing of a machine at rest: one
+busy core of two slowed decode with two threads eightfold."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +46,7 @@ def _verdict(trying: Trying, bench: Bench) -> Try:
     trial = judged(pairs)
     promised = promises(trying, before, after)
     phases = (trial.prefill, trial.decode)
+    busy = _busy(bench)
     return Try(
         remedy=trying.remedy,
         baseline=baseline,
@@ -50,11 +57,20 @@ def _verdict(trying: Trying, bench: Bench) -> Try:
             **_named(one and one.after_ms for one in phases),
             interval_95=PhaseInterval(**_named(one and one.interval_ms for one in phases)),
         ),
-        verdict=trial.verdict,
-        sentence=trial.outcomes[-1].sentence if trial.outcomes else "Nothing timed on both sides.",
+        verdict="no-difference" if busy else trial.verdict,
+        is_clear=not busy and bool(trial.outcomes) and not trial.outcomes[-1].is_noisy,
+        sentence=busy + (trial.outcomes[-1].sentence if trial.outcomes else "Nothing timed on both sides."),
         outcomes=[_outcome(one, promised.get(one.phase)) for one in trial.outcomes],
         pairs=len(pairs),
     )
+
+
+def _busy(bench: Bench) -> str:
+    """Why nothing can be told of a machine at rest, as the begin of a sentence; empty where it can."""
+    share = bench.watch.others_share
+    if share is None or share < TOO_BUSY:
+        return ""
+    return f"Too disturbed to tell: other programs used {percent(share)} of the processors. Meanwhile: "
 
 
 def _whole(blocks: Sequence[Block], side: Side | None) -> list[Block]:
@@ -95,5 +111,6 @@ def _outcome(outcome: Judged, promised: Expected | None) -> Outcome:
         low=outcome.low,
         high=outcome.high,
         visible=outcome.within,
+        is_clear=not outcome.is_noisy,
         sentence=sentence,
     )

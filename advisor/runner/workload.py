@@ -115,8 +115,8 @@ def tokenised(workload: Workload, engine: Engine) -> list[Prompt]:
     return prompts
 
 
-def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two prompts begin with alike."""
+def common(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many tokens, or segments, two prompts begin with alike."""
     pairs = zip(one, other, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 

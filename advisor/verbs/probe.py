@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +16,10 @@ from advisor.options import grouped
 from advisor.probe.plan import LENGTHS, OUTPUT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from advisor.probe.asking import Asked
-    from advisor.probe.plan import Plan
+    from advisor.probe.plan import Plan, Planned
     from advisor.probe.target import Target
 
 INTERRUPTED = 130
@@ -71,7 +74,8 @@ def probe(
         web.close()
     fitting = plan.within(target.context)
     _announce(web.name, target, fitting, plan)
-    asked = ask_all(target, fitting, connect, lambda one: None)
+    with telling(fitting) as tell:
+        asked = ask_all(target, fitting, connect, tell)
     result = found(asked, fitting, web.name)
     if format is ProbeFormat.JSON:
         sys.stdout.write(json_text(result))
@@ -82,6 +86,27 @@ def probe(
     if rows is not None:
         _keep(asked, web.name, rows)
     _end(asked, web.name)
+
+
+@contextmanager
+def telling(plan: Plan) -> Iterator[Callable[[Sequence[Planned]], None]]:
+    """Shows on a terminal how far the requests are; takes each step as it begins."""
+    from advisor.runner.progress import DECODE_WEIGHT, bar
+
+    def size(step: Sequence[Planned]) -> int:
+        return sum(one.tokens + DECODE_WEIGHT * plan.output for one in step)
+
+    begun: list[Sequence[Planned]] = []
+    with bar() as shown:
+        shown.whole = sum(map(size, plan.steps()))
+
+        def tell(step: Sequence[Planned]) -> None:
+            if begun:
+                shown.advance(size(begun[-1]))
+            begun.append(step)
+            shown.begin(f"{step[0].kind}, {step[0].tokens} tokens")
+
+        yield tell
 
 
 def base(address: str) -> str:
@@ -96,7 +121,7 @@ def _announce(name: str, target: Target, plan: Plan, wanted: Plan) -> None:
     if left := [n for n in wanted.lengths if n not in plan.lengths]:
         sizes = ", ".join(count(n) for n in left)
         warn(f"prompts of {sizes} tokens don't fit the server's context of {count(target.context)} tokens.")
-    model = f", model {target.model}" if target.model else ""
+    model = f", model {target.title}" if target.title else ""
     warn(
         f"sending {plan.requests} requests to {name} ({target.engine}{model}): about "
         f"{count(plan.prompt_tokens)} prompt tokens, and at most {count(plan.output_tokens)} to generate."
@@ -105,10 +130,11 @@ def _announce(name: str, target: Target, plan: Plan, wanted: Plan) -> None:
 
 def _keep(asked: Asked, name: str, path: Path) -> None:
     from advisor.probe.rows import rows_of
+    from advisor.probe.waiting import waits
     from advisor.runner.rows import KeptRows, columns_of
 
     with KeptRows(path) as kept:
-        for row in rows_of(asked.samples, asked.target, name):
+        for row in rows_of(asked.samples, asked.target, name, waits(asked.samples)):
             kept.add(columns_of(row))
         if kept.fault is not None:
             warn(kept.fault)

@@ -40,11 +40,13 @@ class Stand:
     Attributes:
         pages: by path, what is answered: a status and a body, or what handles the request itself.
         asked: the paths that were asked for, with the credentials that came along.
+        posted: the JSON that was sent, by whom it was sent to.
     """
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, bytes] | Callable[[BaseHTTPRequestHandler], None]] = {}
         self.asked: list[tuple[str, str | None]] = []
+        self.posted: list[tuple[str, Any]] = []
         self.address = ""
 
     def says(self, path: str, body: bytes | dict[str, Any] | list[Any] | None, status: int = 200) -> None:
@@ -86,6 +88,11 @@ def standing(known: Stand | None = None, port: int = 0) -> Iterator[Stand]:
                 page(self)
                 return
             send(self, *page)
+
+        def do_POST(self) -> None:
+            sent = self.rfile.read(int(self.headers["Content-Length"]))
+            stand.posted.append((self.path, json.loads(sent)))
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass

@@ -29,12 +29,16 @@ ILLEGAL_INSTRUCTION = {-signal.SIGILL, 0xC000001D}
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """What a scenario asks of llama-server: slots, context over all slots in tokens, verbosity, metrics."""
+    """What a scenario asks of llama-server: slots, context over all slots in tokens, verbosity, metrics.
+
+    `threads` is the server's own choice where it is ``None``.
+    """
 
     n_parallel: int = 1
     n_ctx: int = 4096
     verbosity: int = 3
     metrics: bool = False
+    threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def require_engine() -> None:
 def running_server(model: Path, folder: Path, options: ServerOptions) -> Iterator[RunningServer]:
     """Run a server on a free loopback port; its whole log is in `folder` when the block is left."""
     log_path, address_path = folder / "server.log", folder / "address.txt"
-    fields = {
+    fields: dict[str, object] = {
         "model.path": str(model),
         "n_parallel": options.n_parallel,
         "n_ctx": options.n_ctx,
@@ -84,6 +88,8 @@ def running_server(model: Path, folder: Path, options: ServerOptions) -> Iterato
         "hostnames": ["127.0.0.1"],
         "port": 0,
     }
+    if options.threads is not None:
+        fields |= {"cpuparams.n_threads": options.threads, "cpuparams_batch.n_threads": options.threads}
     with (
         log_path.open("wb") as log,
         address_path.open("wb") as address,

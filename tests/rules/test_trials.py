@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.trials import Block, Outcome, Pair, compared, drift, judged, median_interval
+from rules.came_true import compared
+from rules.trials import Block, Outcome, Pair, drift, judged, median_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

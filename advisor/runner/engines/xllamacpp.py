@@ -218,7 +218,9 @@ def _timed(events: Iterator[Event], sent_s: float, started_at: datetime) -> Time
     """What the stream says and how it came; the last event has the server's own counters."""
     came_s, last = list[float](), dict[str, Any]()
     for event in events:
-        last = event.data if isinstance(event.data, dict) else {}
+        if not isinstance(event.data, dict):
+            continue
+        last = event.data
         came_s += [event.at_s] * len(last.get("tokens") or ())
     told = request_of(last, _NOWHERE, _NOWHERE)
     if told is None or told.prompt_tokens is None or told.output_tokens is None or not came_s:

@@ -1,0 +1,262 @@
+"""`phasewise probe` against engines with known times, and against what goes wrong."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from advisor.errors import InputError
+from advisor.live.opening import TOKEN
+from advisor.options import EstimateFormat as ProbeFormat
+from advisor.probe.asking import ask_all
+from advisor.probe.plan import Plan
+from advisor.probe.target import Api, Target
+from advisor.sources.served.web import Web
+from advisor.verbs.probe import probe
+from tests.advisor.probe.servers import CHAT, COMPLETIONS, OLLAMA, Engine, playing
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
+    from pathlib import Path
+
+    from tests.advisor.stand import Stand
+
+SIZES = {"lengths": "60,150,400", "output": 10}
+
+
+@pytest.fixture(autouse=True)
+def _no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN, raising=False)
+
+
+def probed(stand: Stand, capsys: pytest.CaptureFixture[str], **more: Any) -> dict[str, Any]:
+    probe(address=stand.address, format=ProbeFormat.JSON, **{**SIZES, **more})
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_one_lane_is_taken_apart_by_the_stream_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with playing(Engine(fixed_s=0.03, token_s=5e-4, step_s=0.01)) as stand:
+        found = probed(stand, capsys, rows=tmp_path / "rows.jsonl")
+    assert found["schema"] == "phasewise.probe/1"
+    assert (found["engine"], found["model"], found["requests"]) == ("unknown", "tiny", 16)
+    assert found["is_complete"]
+    assert 2000 * 0.6 < found["prefill"]["tok_s"]["value"] < 2000 * 1.4
+    assert 100 * 0.6 < found["decode"]["tok_s"] <= 101
+    assert found["decode"]["itl_p50_ms"] >= 9.9
+    assert [one["prefill_from"] for one in found["lengths"]] == ["stream"] * 3
+    queue = found["queue"]
+    assert (queue["at_once"], queue["served_at_once"], queue["waited_from"]) == (4, 1, "stream")
+    assert queue["last_ttft_ms"] > 2.5 * queue["alone_ttft_ms"]
+    assert queue["waited_ms"][-1] < queue["last_ttft_ms"]
+    assert found["together"]["phase"] == "queue"
+    assert found["alone"]["share"]["queue"] is None
+    assert found["cached"]["is_cached"] is not True
+    assert found["server"] is None
+    assert [said.partition(":")[0] for said in found["unknown"]] == [
+        "Whether other users' requests were in the way"
+    ]
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert len(rows) == 16
+    assert {(row["ttft_from"], row["output_tokens"], row["prefill_ms"]) for row in rows} == {
+        ("arrival", 10, None)
+    }
+    assert all(row["ttft_ms"] + row["decode_ms"] == pytest.approx(row["total_ms"], abs=0.01) for row in rows)
+
+
+def test_what_is_sent_is_said_before(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine()) as stand:
+        probe(address=stand.address, **SIZES)
+        said = capsys.readouterr()
+        sent = [body for _, body in stand.posted]
+    assert f"sending 17 requests to {stand.address} (unknown, model tiny): about 2,670 prompt" in said.err
+    assert "at most 170 to generate" in said.err
+    assert len(sent) == 17
+    assert sum(len(body["messages"][0]["content"]) for body in sent) / 5 == pytest.approx(2670, rel=0.25)
+    assert all(body["max_tokens"] == 10 and body["stream"] for body in sent)
+    assert not any("ignore_eos" in body for body in sent)
+    texts = [body["messages"][0]["content"] for body in sent]
+    assert len(set(texts)) == 15
+    assert len({text[:8] for text in texts}) == 15
+    assert "THE ANSWER" in said.out
+
+
+def test_several_at_once_share_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(lanes=8, step_s=0.02)) as stand:
+        found = probed(stand, capsys)
+    assert found["queue"]["served_at_once"] == 4
+    assert found["queue"]["waited_ms"] == [None] * 4
+    assert found["together"]["share"]["queue"] is None
+    assert any("4 requests got tokens at the same time" in said for said in found["unknown"])
+
+
+def test_two_lanes(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(lanes=2, step_s=0.02)) as stand:
+        found = probed(stand, capsys)
+    assert found["queue"]["served_at_once"] == 2
+    assert sum(ms is not None and ms > 100 for ms in found["queue"]["waited_ms"]) == 2
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+def test_thoughts_are_tokens_and_a_cache_is_seen(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(key=key, caches=True, step_s=0.001)) as stand:
+        found = probed(stand, capsys)
+    assert found["decode"]["tokens_per_event"] == 1
+    assert found["cached"]["is_cached"]
+    assert found["cached"]["cached_tokens"] == found["cached"]["prompt_tokens"] - 1
+
+
+def test_without_counts_no_rates(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(counts=False, step_s=0.001)) as stand:
+        found = probed(stand, capsys)
+    assert found["prefill"] is None
+    assert found["decode"]["tok_s"] is None
+    assert {one["prompt_tokens"] for one in found["lengths"]} == {None}
+    assert sum("usage" in said for said in found["unknown"]) == 2
+
+
+def test_events_of_several_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(per_event=5)) as stand:
+        found = probed(stand, capsys)
+    assert found["decode"]["tokens_per_event"] == 5
+    assert found["decode"]["itl_p50_ms"] is None
+    assert "Gaps between tokens: an event holds 5.0 of them." in found["unknown"]
+
+
+def test_a_server_that_only_completes(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(step_s=0.001), COMPLETIONS) as stand:
+        found = probed(stand, capsys)
+    assert found["api"] == COMPLETIONS
+    assert [path for path, _ in stand.posted].count(CHAT) == 1
+
+
+def test_ollama_by_its_own_api_and_clock(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(fixed_s=0.02), OLLAMA, ("tiny:latest", "other:7b")) as stand:
+        found = probed(stand, capsys, model="tiny")
+    assert (found["engine"], found["engine_version"], found["model"]) == ("ollama", "0.31.2", "tiny:latest")
+    assert [one["prefill_from"] for one in found["lengths"]] == ["server"] * 3
+    assert found["queue"]["waited_from"] == "server"
+    assert found["queue"]["waited_ms"][-1] > 50
+    assert found["server"]["decode_tok_s"] == pytest.approx(250)
+
+
+def test_a_stream_that_breaks_off_keeps_what_came(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(step_s=0.001)) as stand:
+        whole = stand.pages[CHAT]
+        assert callable(whole)
+
+        def breaks(handler: BaseHTTPRequestHandler) -> None:
+            if len(stand.posted) > 5:
+                stand.says(CHAT, b'data: {"error": {"message": "out of memory"}}\n\n')
+                stand.pages[CHAT] = 200, b'data: {"error": {"message": "out of memory"}}\n\n'
+            whole(handler)
+
+        stand.pages[CHAT] = breaks
+        with pytest.raises(typer.Exit) as ended:
+            probed(stand, capsys)
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert ended.value.exit_code == 2
+    assert found["requests"] == 5
+    assert not found["is_complete"]
+    assert said.err.endswith(f"{stand.address}: it broke off: out of memory.\n")
+
+
+def test_lengths_that_do_not_fit_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with playing(Engine(step_s=0.001)) as stand:
+        whole = stand.pages[CHAT]
+        assert callable(whole)
+
+        def small(handler: BaseHTTPRequestHandler) -> None:
+            if len(stand.posted[-1][1]["messages"][0]["content"]) > 1500:
+                error = {"message": "This model's maximum context length is 300 tokens."}
+                body = json.dumps({"error": error}).encode()
+                handler.send_response(400)
+                handler.send_header("Content-Length", str(len(body)))
+                handler.end_headers()
+                handler.wfile.write(body)
+            else:
+                whole(handler)
+
+        stand.pages[CHAT] = small
+        found = probed(stand, capsys)
+        assert sum(path == CHAT for path, _ in stand.posted) == 15
+    assert [one["aimed_tokens"] for one in found["lengths"]] == [60, 150]
+    assert not found["is_complete"]
+    assert any(said.startswith("400 prompt tokens: they don't fit") for said in found["unknown"])
+
+
+def refused(stand: Stand, **more: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        probe(address=stand.address, **{**SIZES, **more})
+    return str(caught.value)
+
+
+def test_sentences_for_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    with playing(Engine(), models=("one", "two")) as stand:
+        assert refused(stand).endswith("has several models; say --model with one of one, two.")
+        assert refused(stand, model="three").endswith("has one, two.")
+        assert not stand.posted
+        stand.says(CHAT, {"detail": "no"}, 401)
+        assert "wants a key: put it into PHASEWISE_TOKEN (HTTP 401)" in refused(stand, model="one")
+        monkeypatch.setenv(TOKEN, "wrong")
+        assert "refuses the key in PHASEWISE_TOKEN (HTTP 401)" in refused(stand, model="one")
+        stand.says(CHAT, None)
+        assert "it is not OpenAI-compatible (HTTP 404 at /v1/completions" in refused(stand, model="one")
+        stand.says(CHAT, {"error": "the model is on fire."}, 500)
+        assert refused(stand, model="one").endswith("it refuses (HTTP 500: the model is on fire).")
+        stand.says(CHAT, b"not a stream")
+        assert "no text that comes in a stream" in refused(stand, model="one")
+    assert refused(stand, model="one").endswith("connection refused.")
+
+
+def test_only_this_machine_and_no_other_by_redirect() -> None:
+    with pytest.raises(InputError, match=r"^example\.org is not this machine; say --allow-remote"):
+        probe(address="http://example.org:8000")
+    with pytest.raises(InputError, match="give an address such as"):
+        probe(address="localhost:8000")
+    with playing(Engine()) as stand:
+
+        def redirect(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(307)
+            handler.send_header("Location", "http://example.org/v1/chat/completions")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+
+        stand.pages[CHAT] = redirect
+        assert refused(stand).endswith("it redirects to another address, which is not followed.")
+
+
+@pytest.mark.parametrize("lengths", ["", "0", "x", "5,-1", "1000000"])
+def test_lengths_that_are_none(lengths: str) -> None:
+    with pytest.raises(InputError, match="--lengths"):
+        probe(address="http://127.0.0.1:1", lengths=lengths)
+
+
+def test_ctrl_c_while_a_request_hangs_keeps_what_came() -> None:
+    engine = Engine(step_s=0.001)
+    target = Target("unknown", None, None, None, "tiny", Api.CHAT)
+    with playing(engine) as stand:
+        steps = 0
+
+        def tell(_: object) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == 4:
+                engine.hangs = True
+                threading.Timer(0.3, _thread.interrupt_main).start()
+
+        began_s = time.monotonic()
+        asked = ask_all(target, Plan((40, 80), 4), lambda: Web(stand.address), tell)
+        took_s = time.monotonic() - began_s
+    assert asked.is_interrupted
+    assert len(asked.samples) == 2
+    assert took_s < 5
