@@ -107,7 +107,8 @@ Props = Annotated[
     typer.Option(metavar="URL|FILE", help="A running llama-server, or its answer to GET /props."),
 ]
 DeviceName = Annotated[
-    str | None, typer.Option("--device", metavar="NAME", help="The device, such as 'RTX 4090'.")
+    str | None,
+    typer.Option("--device", metavar="NAME", help="The device, such as 'RTX 4090', or this-machine."),
 ]
 Bandwidth = Annotated[
     float | None,

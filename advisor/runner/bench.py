@@ -56,7 +56,7 @@ class Bench:
 
         Args:
             sides: the first is what the others are compared with.
-            rounds: turns of each; ``None`` for as many as fit the budget, as the first round tells. The number
+            rounds: turns of each; ``None`` for as many as fit the budget, as the first round tells: how many
                 does not depend on what comes out.
             budget_s: seconds for all turns.
 
@@ -90,5 +90,6 @@ class Bench:
             measure(block, self._backend, self._log, lambda one: self._told(block, one))
 
     def _told(self, block: Block, measured: Measured) -> None:
+        self.watch.note()
         self._bar.advance(work_of(measured.prompt.ask))
         self._tell(block, measured)

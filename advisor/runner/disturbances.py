@@ -21,8 +21,8 @@ OTHERS = 0.05
 STOLEN = 0.02
 """Share of the time that the host of a virtual machine gave to others."""
 
-SLOW = 0.25
-"""A reference that is so much slower than the median one was disturbed."""
+SLOW = 0.4
+"""A reference that is so much slower than the median was disturbed: quiet ones differ by up to a third."""
 
 _CLOCK_FELL = 0.93
 

@@ -17,6 +17,8 @@ from advisor.runner.result import ProcessorModel, Run
 from advisor.runner.rows import SOURCE, KeptRows, row
 from advisor.runner.summary import summarise
 from advisor.runner.verdicts import verdicts
+from rules.trials import drift
+from rules.words import percent
 
 if TYPE_CHECKING:
     from advisor.runner.block import Block, Measured
@@ -105,10 +107,22 @@ def _result(plan: Plan, bench: Bench, watch: Watch, told: list[dict[str, Any]], 
         requests=told,
         summary=summarise(one for block in bench.blocks for one in block.measured),
         tries=verdicts(plan, bench),
-        disturbances=watch.disturbances(),
+        disturbances=[*watch.disturbances(), *_drifted(plan, bench)],
         notes=[*plan.notes, *notes],
         is_complete=is_complete,
     )
+
+
+def _drifted(plan: Plan, bench: Bench) -> list[str]:
+    """Sides that got faster or slower from turn to turn, though nothing of them changed."""
+    said = []
+    for side, *_ in plan.groups:
+        turns = [block for block in bench.blocks if block.side == side and block.is_complete]
+        changed = drift([sum(one.timed.total_ms for one in block.measured) for block in turns])
+        if changed is not None:
+            way = "longer" if changed > 0 else "shorter"
+            said.append(f"Turns {side.label} got {percent(abs(changed))} {way} during the run.")
+    return said
 
 
 def _settings(settings: Settings) -> dict[str, Any]:

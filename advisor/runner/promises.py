@@ -87,10 +87,10 @@ def _facts(settings: Settings, *, has_gpu: bool) -> Facts:
 
 
 def _on_gpu(settings: Settings, model: ModelFile | None) -> float | None:
-    """The share of the layers that a GPU holds."""
+    """The share of the layers that a GPU holds; llama.cpp counts the output as one more."""
     if settings.gpu_layers == ALL_LAYERS:
         return 1.0
-    return min(settings.gpu_layers / model.layers, 1.0) if model and model.layers else None
+    return min(settings.gpu_layers / (model.layers + 1), 1.0) if model and model.layers else None
 
 
 def _speculation(settings: Settings) -> str:

@@ -24,7 +24,7 @@ _DIGITS = 3
 
 
 def row(measured: Measured, facts: Facts, model: str, line: int, source: str = SOURCE) -> dict[str, Any]:
-    """A request's columns, with ``inter_token_ms`` and what it was: ``label``, ``side`` and ``block``.
+    """A request's columns, with what else is known of it: ``inter_token_ms``, what it was, whose turn.
 
     Args:
         measured: the request.
@@ -56,6 +56,7 @@ def row(measured: Measured, facts: Facts, model: str, line: int, source: str = S
         finish_reason=t.finish_reason,
     )
     return columns_of(request) | {
+        "decode_steps": t.decode_steps,
         "inter_token_ms": [_told(ms) for ms in t.inter_token_ms],
         "label": measured.prompt.ask.label,
         "side": measured.side,

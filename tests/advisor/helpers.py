@@ -35,6 +35,7 @@ def phasewise(
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
     python: tuple[str, ...] = (sys.executable,),
+    timeout_s: float = 60,
 ) -> Ran:
     """Run the command in a process of its own."""
     done = subprocess.run(
@@ -43,7 +44,7 @@ def phasewise(
         capture_output=True,
         cwd=cwd,
         env=environment(**(env or {})),
-        timeout=60,
+        timeout=timeout_s,
         check=False,
     )
     return Ran(done.returncode, _text(done.stdout), _text(done.stderr), done.stdout)

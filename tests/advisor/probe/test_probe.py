@@ -215,12 +215,16 @@ def test_sentences_for_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         assert refused(stand, model="one").endswith("it refuses (HTTP 500: the model is on fire).")
         stand.says(CHAT, b"not a stream")
         assert "no text that comes in a stream" in refused(stand, model="one")
+        stand.says(CHAT, b'data: {"choices": [{"delta": {"content": "And"}}]}\n\n')
+        assert refused(stand, model="one").endswith("its answer broke off.")
     assert refused(stand, model="one").endswith("connection refused.")
 
 
 def test_only_this_machine_and_no_other_by_redirect() -> None:
     with pytest.raises(InputError, match=r"^example\.org is not this machine; say --allow-remote"):
         probe(address="http://example.org:8000")
+    with pytest.raises(InputError, match=r"^192\.0\.2\.1 is not this machine"):
+        probe(address="http://192.0.2.1:8000")
     with pytest.raises(InputError, match="give an address such as"):
         probe(address="localhost:8000")
     with playing(Engine()) as stand:

@@ -119,4 +119,4 @@ def test_a_reference_that_gets_slower() -> None:
 
 def test_a_reference_that_was_disturbed_once() -> None:
     once = [*STEADY[:4], Reference(20.0, 200.0), *STEADY[4:]]
-    assert disturbances([], once) == ["The reference, reading memory, was at least 25 % slower 1 of 9 times."]
+    assert disturbances([], once) == ["The reference, reading memory, was at least 40 % slower 1 of 9 times."]
