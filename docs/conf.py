@@ -52,8 +52,8 @@ def pages_in(folder: str) -> tuple[str, ...]:
 NAVIGATION = {
     "index": (
         ("Start", ("quickstart", "reading-a-report", "watching", "two-phases", "faq")),
-        ("Use", ("engines/README", "comparing", "ci-gate", "sharing")),
-        ("Look up", ("cli", "rules/README", "formats", "columns")),
+        ("Use", ("engines/README", "runner", "comparing", "ci-gate", "sharing")),
+        ("Look up", ("cli", "knobs", "rules/README", "formats", "columns")),
         ("Extend", ("adding-a-format", "adding-a-rule", "architecture", "testing")),
     ),
     "engines/README": (("", pages_in("engines")),),

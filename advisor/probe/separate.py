@@ -44,7 +44,7 @@ def of_kind(samples: Iterable[Sample], kind: Kind) -> list[Sample]:
 
 def prefill(samples: Sequence[Sample]) -> Prefill | None:
     """The line through the times to the first token; ``None`` without counts, or without two lengths."""
-    from rules.fits import fit_line
+    from rules.lines import fit_line
 
     counted = [(one.prefill_tokens, one.ttft_ms) for one in lone(samples) if one.prefill_tokens]
     fitted = fit_line([n for n, _ in counted], [ms for _, ms in counted]) if counted else None

@@ -53,7 +53,7 @@ def row(measured: Measured, facts: Facts, model: str, line: int, source: str = S
         context_tokens=t.prompt_tokens + t.output_tokens,
         draft_tokens=t.draft_tokens,
         accepted_tokens=t.accepted_tokens,
-        finish_reason=t.finish_reason,
+        finish_reason=None,  # that it came to its length is the runner's doing
     )
     return columns_of(request) | {
         "decode_steps": t.decode_steps,

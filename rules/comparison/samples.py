@@ -10,7 +10,7 @@ import polars as pl
 
 from rules.comparison.dimensions import LEAST_TOKENS, LEVEL, STALLED, Dimension
 from rules.comparison.matching import Size, crossed, in_both
-from rules.fits import MOST_SAMPLES
+from rules.lines import MOST_SAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

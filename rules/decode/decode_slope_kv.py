@@ -34,7 +34,8 @@ from rules.savings import decode_scaled
 from rules.words import count, duration
 
 if TYPE_CHECKING:
-    from rules.fits import DecodeSlope, Estimate
+    from rules.fits import DecodeSlope
+    from rules.lines import Estimate
     from rules.measures import Measures
     from rules.rule import Answer, Evidence
     from rules.savings import Array

@@ -24,7 +24,7 @@ from rules.comparison.effect import (
 from rules.comparison.matching import Size, matched_ratio
 from rules.comparison.sentences import headline, sentence
 from rules.comparison.wording import changed, instead
-from rules.fits import MOST_SAMPLES
+from rules.lines import MOST_SAMPLES
 from rules.measures import Measures
 from rules.testing import measures
 from tests.diagnosis.rows import Made, any_requests

@@ -134,30 +134,33 @@ def _evaluated(run: dict[str, Any], side: str) -> int:
     """Prompt tokens that a turn of a side evaluated."""
     turn = [one for one in run["requests"] if one["side"] == side]
     assert len({one["block"] for one in turn}) == 4
-    return sum(one["prefill_tokens"] for one in turn) // 4
+    return sum(int(one["prefill_tokens"]) for one in turn) // 4
 
 
-def test_a_side_that_can_t_run_is_told_and_the_others_are_measured(backend: str, asked: Path) -> None:
+def test_a_side_that_can_t_run_is_told_and_the_others_are_measured(backend: str, tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("The maps lie on the third shelf. " * 40, "utf-8")
     ran = _run(
-        *(backend, "--prompts", asked, "--rounds", "4", "--set", "threads=1"),
-        *("--try", "context=16", "--try", "output=3", "--format", "json"),
+        *(backend, "--prompts", prompt, "--output", "12", "--rounds", "4", "--set", "threads=1"),
+        *("--try", "context=64", "--try", "output=3", "--format", "json"),
     )
     run = json.loads(ran.out)
     small, short = run["tries"]
     assert small["verdict"] == "not-tried"
     assert small["sentence"].startswith("Not tried. ")
-    assert "16" in small["sentence"]
+    assert "tokens" in small["sentence"]
     assert small["measured"] is None
     assert next(one for one in short["outcomes"] if one["phase"] == "decode")["verdict"] == "faster"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child there")
-def test_ctrl_c_keeps_what_was_measured(backend: str, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_measured(backend: str, asked: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     child = subprocess.Popen(
         [
             *(sys.executable, "-m", "advisor", "run", "--model", "demo", "--backend", backend),
-            *("--shape", "chat", "--output", "8", "--rounds", "50", "--rows", str(rows), "--format", "json"),
+            *("--prompts", str(asked), "--rounds", "50", "--set", "threads=1"),
+            *("--rows", str(rows), "--format", "json"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -178,7 +181,8 @@ def test_ctrl_c_keeps_what_was_measured(backend: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_is_told_and_the_rows_are_still_said(backend: str, asked: Path) -> None:
-    ran = _run(backend, "--prompts", asked, "--rounds", "1", "--rows", "/dev/full", "--format", "json")
+    kept = ("--rows", "/dev/full", "--format", "json")
+    ran = _run(backend, "--prompts", asked, "--rounds", "1", "--set", "threads=1", *kept)
     assert ran.status == 2
     one_sentence(ran, "/dev/full", "No space left on device")
     assert len(json.loads(ran.out)["requests"]) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,7 +42,7 @@ def test_prompts_have_their_sizes_and_share_what_they_name(shape: Shape) -> None
 
 def test_an_agent_s_prompt_holds_the_one_before() -> None:
     prompts = tokenised(workload(Shape.AGENT), _Words())  # type: ignore[arg-type]
-    assert all(b.tokens[: len(a.tokens)] == a.tokens for a, b in zip(prompts, prompts[1:], strict=False))
+    assert all(b.tokens[: len(a.tokens)] == a.tokens for a, b in pairwise(prompts))
     assert [p.shared for p in prompts[1:]] == [len(p.tokens) for p in prompts[:-1]]
 
 
@@ -55,4 +56,4 @@ def test_made_text_is_the_same_for_a_name_and_another_for_another(one: str, othe
 def test_a_chat_goes_through_the_template() -> None:
     chat = Segment("line 1", messages=(("system", "be brief"), ("user", "hello there")))
     (prompt,) = tokenised(Workload("file", (Ask("line 1", (chat,), 8),)), _Words())  # type: ignore[arg-type]
-    assert len(prompt.tokens) == len("<system> be brief <user> hello there".split())
+    assert len(prompt.tokens) == 6
