@@ -8,6 +8,7 @@ from rich.text import Text
 
 from advisor.report.blocks import hanging, indented, put, standard_console, table, title
 from advisor.runner.settings import ALL_LAYERS
+from advisor.runner.shapes import Shape
 from rules.words import count, duration, percent, plural, rate
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ def page(run: Run) -> list[RenderableType]:
         blocks += [Text()]
     if run.summary:
         blocks += [title("What was measured")]
-        for side, lines in by_side(run.summary):
+        for number, (side, lines) in enumerate(by_side(run.summary)):
+            blocks += [Text()] if number else []
             blocks += [indented(Text(side))] if run.tries else []
             blocks += [indented(table(summary_rows(lines)))]
+        blocks += [indented(Text(share))] if (share := share_of_time(run)) else []
         blocks += [Text()]
     if untold := [*run.disturbances, *run.notes]:
         blocks += [title("What to know")]
@@ -67,6 +70,14 @@ def told_settings(settings: dict[str, object]) -> dict[str, object]:
     usual = {"gpu_layers": ALL_LAYERS, "mlock": False}
     set_to = {name: value for name, value in settings.items() if value != usual.get(name)}
     return {name.replace("_", "-"): value for name, value in set_to.items()}
+
+
+def share_of_time(run: Run) -> str:
+    """Which phase takes the time of requests as people send them; a sweep's lengths are nobody's."""
+    if run.phase_share is None or run.tries or run.workload == Shape.SWEEP:
+        return ""
+    prefill, decode = run.phase_share.prefill, run.phase_share.decode
+    return f"Prefill takes {percent(prefill)} of these requests' time, decode {percent(decode)}."
 
 
 def by_side(lines: Iterable[Summary]) -> list[tuple[str, list[Summary]]]:

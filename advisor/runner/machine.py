@@ -96,7 +96,7 @@ class Machine:
 
     @cached_property
     def _work(self) -> tuple[Memory, Product]:
-        return Memory(_MEMORY_BYTES, _cores()), Product(_SIDE)
+        return Memory(_MEMORY_BYTES, cores()), Product(_SIDE)
 
     def look(self) -> Moment:
         """What the machine does now, and did since the last look."""
@@ -233,7 +233,8 @@ def _ours() -> list[Any]:
     return [own]
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Physical cores; hardware threads where they can't be told."""
     import psutil
 
     return psutil.cpu_count(logical=False) or os.cpu_count() or 1

@@ -15,7 +15,7 @@ from advisor.runner.machine import Watch
 from advisor.runner.progress import bar
 from advisor.runner.result import ProcessorModel, Run
 from advisor.runner.rows import SOURCE, KeptRows, row
-from advisor.runner.summary import summarise
+from advisor.runner.summary import phase_share, summarise
 from advisor.runner.verdicts import verdicts
 from rules.trials import drift
 from rules.words import percent
@@ -96,6 +96,7 @@ def _log(path: Path | None, stack: ExitStack) -> Path:
 
 def _result(plan: Plan, bench: Bench, watch: Watch, told: list[dict[str, Any]], *, is_complete: bool) -> Run:
     facts = next(block.facts for block in bench.blocks if block.facts is not None)
+    first = [one for block in bench.blocks if block.side == plan.groups[0][0] for one in block.measured]
     notes = dict.fromkeys(note for block in bench.blocks if block.facts for note in block.facts.notes)
     return Run(
         model=plan.base.arm.settings.model.name,
@@ -106,6 +107,7 @@ def _result(plan: Plan, bench: Bench, watch: Watch, told: list[dict[str, Any]], 
         workload=plan.base.arm.workload.name,
         requests=told,
         summary=summarise(one for block in bench.blocks for one in block.measured),
+        phase_share=phase_share(first),
         tries=verdicts(plan, bench),
         disturbances=[*watch.disturbances(), *_drifted(plan, bench)],
         notes=[*plan.notes, *notes],

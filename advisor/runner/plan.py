@@ -11,6 +11,7 @@ from advisor.runner.block import AS_IT_IS, Side
 from advisor.runner.engines import backend as backend_of
 from advisor.runner.from_analysis import from_analysis
 from advisor.runner.knobs import parse
+from advisor.runner.machine import cores
 from advisor.runner.model_file import DEMO, INSTALL_DEMO, checked, model_path
 from advisor.runner.prompts import read_prompts
 from advisor.runner.settings import Settings
@@ -155,9 +156,17 @@ def _lengths(text: str) -> list[int]:
 
 
 def _based(arm: Arm, wanted: Wanted) -> Arm:
-    """How it runs without a remedy, with room for the longest request where no context is asked for."""
+    """How it runs without a remedy.
+
+    Where they are not asked for: as many threads as there are cores, whichever the engine would take, and a
+    context with room for the longest request.
+    """
     if wanted.settings:
         arm = parse(*wanted.settings).apply(arm)
+    if arm.settings.threads is None:
+        arm = replace(arm, settings=replace(arm.settings, threads=cores()))
+    if arm.settings.threads_batch is None:
+        arm = replace(arm, settings=replace(arm.settings, threads_batch=arm.settings.threads))
     if arm.settings.context != UNSET:
         return arm
     most = max(

@@ -47,6 +47,13 @@ class Summary(_Part):
     inter_token_max_ms: float | None
 
 
+class PhaseShare(_Part):
+    """What each phase takes of the time of the requests of the side without a remedy, 0-1."""
+
+    prefill: float
+    decode: float
+
+
 class PhaseMs(_Part):
     """Mean time of a request in each phase; null where it is not known."""
 
@@ -149,6 +156,7 @@ class Run(_Part):
     workload: str
     requests: list[dict[str, Any]]
     summary: list[Summary]
+    phase_share: PhaseShare | None
     tries: list[Try]
     disturbances: list[str]
     notes: list[str]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.runner.result import Spread, Summary
+from advisor.runner.result import PhaseShare, Spread, Summary
 from rules.measures import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_MS, VALID_PREFILL_TOKENS
 
 if TYPE_CHECKING:
@@ -23,6 +23,18 @@ def summarise(measured: Iterable[Measured]) -> list[Summary]:
     for one in measured:
         groups.setdefault((one.side, one.prompt.ask.label), []).append(one)
     return [_summary(side, label, [m.timed for m in of]) for (side, label), of in groups.items()]
+
+
+def phase_share(measured: Sequence[Measured]) -> PhaseShare | None:
+    """What each phase takes of the requests' time; ``None`` where one of them is not known of a request."""
+    known = [(t.prefill_ms, t.decode_ms, t.total_ms) for t in (one.timed for one in measured)]
+    whole_ms = sum(total for _, _, total in known)
+    if not whole_ms or any(prefill is None or decode is None for prefill, decode, _ in known):
+        return None
+    return PhaseShare(
+        prefill=round(sum(prefill or 0.0 for prefill, _, _ in known) / whole_ms, 4),
+        decode=round(sum(decode or 0.0 for _, decode, _ in known) / whole_ms, 4),
+    )
 
 
 def _summary(side: str, label: str, of: Sequence[Timed]) -> Summary:

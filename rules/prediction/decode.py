@@ -10,7 +10,7 @@ from rules.physics.kv import bytes_per_value
 from rules.physics.layers import cache_size_bytes
 from rules.prediction.both import by_threads, common_effects
 from rules.prediction.given import Expected
-from rules.words import count, size
+from rules.words import count, percent, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,8 @@ def decode_effects(
         read = _read(was, prompt + steps / 2), _read(then, prompt_then + steps_then / 2)
         yield _by_bytes(left_ms, ms / steps, read, (was, then), host)
     if was.threads != then.threads:
-        yield _decode_threads(was, then, host)
+        read_now = _read(was, prompt + steps / 2)
+        yield _decode_threads(left_ms, ms / steps, read_now, (was, then), host)
 
 
 def _kept(facts: Facts) -> tuple[object, ...]:
@@ -90,11 +91,24 @@ def _by_bytes(
     return Expected(float(ratio), f"{said}, at the measured {bandwidth:.3g} GB/s")
 
 
-def _decode_threads(was: Facts, then: Facts, host: Host) -> Expected:
-    """The slower of two bounds moves: with a calibration, by the bandwidth of so many threads."""
+def _decode_threads(
+    left_ms: Array, step_ms: Array, read: Array | None, facts: tuple[Facts, Facts], host: Host
+) -> Expected:
+    """Reading gets as much faster as memory does with so many threads, and what else a step does is shared.
+
+    With a calibration: bytes / bandwidth of a step is reading, the rest computing. A small model reads for a
+    fraction of its step only, so the bandwidth alone says nothing of it.
+    """
+    was, then = facts
     computed = by_threads(was.threads, then.threads, was, host)
     before, after = host.gb_s(was.threads), host.gb_s(then.threads)
-    if computed.ratio is None or before is None or after is None:
+    if computed.ratio is None or before is None or after is None or read is None:
         return computed
-    said = f"{then.threads} threads read {after:.3g} GB/s, {was.threads} read {before:.3g} GB/s"
-    return Expected(before / after, f"{said}, as measured")
+    reading_ms = np.minimum(read / (before * 1e6), step_ms)
+    factor = (reading_ms * before / after + (step_ms - reading_ms) * computed.ratio) / step_ms
+    share = float(np.average(reading_ms / step_ms, weights=left_ms))
+    said = (
+        f"{percent(share)} of a step is reading, at {after:.3g} GB/s and not {before:.3g}, as measured; the "
+        f"rest is {computed.basis}"
+    )
+    return Expected(float(np.average(factor, weights=left_ms)), said, "at_most")

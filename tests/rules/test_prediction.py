@@ -120,13 +120,22 @@ def test_threads_for_prefill_alone() -> None:
     assert (prefill.ratio, decode.ratio) == (2.0, 1.0)
 
 
-def test_decode_follows_the_measured_bandwidth() -> None:
+def test_decode_follows_the_measured_bandwidth_as_far_as_it_reads() -> None:
+    """Of 20 ms, 140.64 MB at 12 GB/s are 11.72 ms of reading; 8.28 ms are computed."""
     host = Host(8, {1: 8.0, 4: 20.0, 8: 20.0})
     prefill, decode = changed(replace(MODEL, threads=1), host)
-    assert decode.ratio == pytest.approx((8 + 12 / 3) / 8)
-    assert decode.bound == "estimate"
+    assert decode.ratio == pytest.approx((11.72 * 12 / 8 + 8.28 * 2) / 20)
+    assert decode.bound == "at_most"
+    assert decode.basis.startswith("59 % of a step is reading, at 8 GB/s and not 12, as measured")
     assert prefill.ratio == 2.0
-    assert changed(replace(MODEL, threads=8), host)[1].ratio == pytest.approx(12 / 20)
+    more = changed(replace(MODEL, threads=8), host)[1]
+    assert more.ratio == pytest.approx((11.72 * 12 / 20 + 8.28 / 4) / 20)
+
+
+def test_a_small_model_is_computed_not_read() -> None:
+    host = Host(2, {1: 1000.0, 2: 1010.0})
+    _, decode = changed(replace(MODEL, threads=1), host)
+    assert decode.ratio == pytest.approx(2.0, abs=0.01)
 
 
 def test_threads_that_nobody_set() -> None:
