@@ -34,7 +34,7 @@ def page(run: Run) -> list[RenderableType]:
     """The page's blocks."""
     blocks: list[RenderableType] = [Text(heading(run), style="dim"), Text()]
     for tried in run.tries:
-        blocks += [title(f"Tried: {tried.remedy}"), indented(hanging("", tried.sentence, style="bold"))]
+        blocks += [title(f"Tried: {name(tried)}"), indented(hanging("", tried.sentence, style="bold"))]
         if rows := trial_rows(tried):
             blocks += [indented(table(rows))]
         blocks += [indented(hanging("- ", words)) for words in details(tried)]
@@ -47,11 +47,22 @@ def page(run: Run) -> list[RenderableType]:
             blocks += [indented(table(summary_rows(lines)))]
         blocks += [indented(Text(share))] if (share := share_of_time(run)) else []
         blocks += [Text()]
-    if untold := [*run.disturbances, *run.notes]:
+    if words := to_know(run):
         blocks += [title("What to know")]
-        blocks += [indented(hanging("- ", words)) for words in untold]
+        blocks += [indented(hanging("- ", word)) for word in words]
         blocks += [Text()]
     return blocks[:-1]
+
+
+def name(tried: Try) -> str:
+    """What was tried: the finding's fix and the knobs that stand for it."""
+    return " = ".join(filter(None, (tried.title, tried.remedy)))
+
+
+def to_know(run: Run) -> list[str]:
+    """What disturbed the turns, how far the run came, and what to know of engine and requests."""
+    cut = [] if run.is_complete else ["The run ended early: what is here is of the turns before that."]
+    return [*cut, *run.disturbances, *run.notes]
 
 
 def heading(run: Run) -> str:

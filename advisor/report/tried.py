@@ -11,7 +11,7 @@ from advisor.errors import InputError
 from advisor.options import ReportFormat
 from advisor.output import replacing
 from advisor.report.markdown import environment, tidy
-from advisor.report.run import details, heading, trial_rows
+from advisor.report.run import details, heading, to_know, trial_rows
 from advisor.report.written import ENDINGS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def append(run: Run, path: Path) -> None:
         made = before + _html(run) + footer + after
     else:
         said = _analysis(path, text)
-        said["tries"] = [*said.get("tries", []), *(one.model_dump(mode="json") for one in run.tries)]
+        said["tries"] += [one.model_dump(mode="json") for one in run.tries]
         made = json.dumps(said, indent=2) + "\n"
     with replacing(path) as file:
         file.write(made.encode())
@@ -73,16 +73,18 @@ def _read(path: Path) -> str:
 def _analysis(path: Path, text: str) -> dict[str, Any]:
     try:
         said = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or not str(said.get("schema", "")).startswith("phasewise.analysis/"):
         raise InputError(f"{path}: not a report that `phasewise report` wrote.")
+    if not isinstance(said.setdefault("tries", []), list):
+        raise InputError(f"{path}: `tries` is no list there.")
     return said
 
 
 def _context(run: Run) -> dict[str, object]:
     tries = [(tried, trial_rows(tried), details(tried)) for tried in run.tries]
-    return {"heading": heading(run), "tries": tries, "disturbances": run.disturbances}
+    return {"heading": heading(run), "tries": tries, "to_know": to_know(run)}
 
 
 def _markdown(run: Run) -> str:

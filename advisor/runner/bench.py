@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from advisor.errors import InputError
 from advisor.runner.block import Block, measure, turns
-from advisor.runner.engine import EngineError
 from advisor.runner.progress import work, work_of
 
 if TYPE_CHECKING:
@@ -56,18 +56,20 @@ class Bench:
 
         Args:
             sides: the first is what the others are compared with.
-            rounds: turns of each; ``None`` for as many as fit the budget, as the first round tells: how many
-                does not depend on what comes out.
+            rounds: turns of each, made even for several sides, so that a drift cancels; ``None`` for as many
+                as fit the budget, as the first round tells: how many does not depend on what comes out.
             budget_s: seconds for all turns.
 
         Raises:
-            EngineError: the first side can't run.
+            InputError: the first side can't run.
         """
+        if len(sides) > 1 and rounds is not None:
+            rounds += rounds % 2
         start_s, at_most = time.monotonic(), rounds or MOST_ROUNDS
         self._bar.whole += at_most * sum(work(side.arm) for side in sides)
         for taken, side in enumerate(turns(sides, at_most)):
             if rounds is None and taken == len(sides):
-                fit = int(budget_s / max(time.monotonic() - start_s, 0.1))
+                fit = 2 * int(budget_s / max(time.monotonic() - start_s, 0.1) / 2)
                 at_most = min(max(fit, LEAST_ROUNDS), MOST_ROUNDS)
                 self._bar.whole -= (MOST_ROUNDS - at_most) * sum(work(side.arm) for side in sides)
             if taken >= at_most * len(sides):
@@ -76,14 +78,14 @@ class Bench:
                 self._bar.advance(work(side.arm))
                 continue
             try:
-                self._turn(side)
-            except EngineError as error:
+                self._turn(side, sides[0])
+            except InputError as error:
                 if side is sides[0]:
                     raise
                 self.faults[side] = str(error)
 
-    def _turn(self, side: Side) -> None:
-        block = Block(side, len(self.blocks))
+    def _turn(self, side: Side, against: Side) -> None:
+        block = Block(side, against, len(self.blocks))
         self.blocks.append(block)
         self._bar.begin(side.label)
         with self.watch.turn():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from advisor.runner.engine import EngineError
 from advisor.runner.workload import tokenised
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Block:
 
     Attributes:
         side: whose turn it is.
+        against: the side that its group is compared with.
         number: from 0, over all sides.
         facts: of its engine, once it is up.
         measured: its requests in their order.
@@ -72,6 +74,7 @@ class Block:
     """
 
     side: Side
+    against: Side
     number: int
     facts: Facts | None = None
     measured: list[Measured] = field(default_factory=list)
@@ -99,6 +102,7 @@ def measure(block: Block, backend: Backend, log: Path, tell: Callable[[Measured]
     with backend.start(block.side.arm.settings, log) as engine:
         block.facts = Facts(engine.name, engine.version, engine.processors, engine.context, engine.notes)
         prompts = tokenised(block.side.arm.workload, engine)
+        _require_room(prompts, engine.context)
         _warm_up(engine, prompts)
         for prompt in prompts:
             if prompt.ask.is_fresh:
@@ -107,6 +111,20 @@ def measure(block: Block, backend: Backend, log: Path, tell: Callable[[Measured]
             block.measured.append(Measured(block.side.label, block.number, prompt, timed))
             tell(block.measured[-1])
     block.is_complete = True
+
+
+def _require_room(prompts: Sequence[Prompt], context: int) -> None:
+    """Say before the first request that one of them will not fit.
+
+    Raises:
+        EngineError: it won't.
+    """
+    for prompt in prompts:
+        if len(prompt.tokens) + prompt.ask.output_tokens > context:
+            raise EngineError(
+                f"{prompt.ask.label}: {len(prompt.tokens):,} prompt tokens and {prompt.ask.output_tokens:,} "
+                f"to generate don't fit a context of {context:,} tokens; --set context=N gives another."
+            )
 
 
 def _warm_up(engine: Engine, prompts: Sequence[Prompt]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from advisor.runner.cores import cores
 from advisor.runner.kernels import Memory, Product
 
 if TYPE_CHECKING:
@@ -231,13 +232,6 @@ def _ours() -> list[Any]:
     with suppress(psutil.Error):
         return [own, *own.children(recursive=True)]
     return [own]
-
-
-def cores() -> int:
-    """Physical cores; hardware threads where they can't be told."""
-    import psutil
-
-    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
 
 
 def _load() -> float | None:

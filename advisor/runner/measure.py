@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
 from advisor.runner.bench import Bench
-from advisor.runner.engine import EngineError
 from advisor.runner.machine import Watch
 from advisor.runner.progress import bar
 from advisor.runner.result import ProcessorModel, Run
 from advisor.runner.rows import SOURCE, KeptRows, row
 from advisor.runner.summary import phase_share, summarise
-from advisor.runner.verdicts import verdicts
+from advisor.runner.verdicts import has_turns, verdicts
 from rules.trials import drift
 from rules.words import percent
 
@@ -71,10 +70,13 @@ def measured(plan: Plan, rows: Path | None, log: Path | None) -> Outcome:
                 bench.run(sides, plan.rounds, plan.budget_s)
         except KeyboardInterrupt:
             outcome.is_interrupted = True
-        except EngineError as error:
+        except InputError as error:
             if not told:
                 raise
             outcome.faults.append(str(error))
+        outcome.faults += [
+            f"{side.label}: {why}" for side, why in bench.faults.items() if has_turns(bench, side)
+        ]
         if kept is not None and kept.fault:
             outcome.faults.append(kept.fault)
         if told:

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
+from advisor.redact import clean
 from advisor.runner.arm import Arm
 from advisor.runner.block import AS_IT_IS, Side
+from advisor.runner.cores import cores
 from advisor.runner.engines import backend as backend_of
 from advisor.runner.from_analysis import from_analysis
 from advisor.runner.knobs import parse
-from advisor.runner.machine import cores
 from advisor.runner.model_file import DEMO, INSTALL_DEMO, checked, model_path
 from advisor.runner.prompts import read_prompts
 from advisor.runner.settings import Settings
-from advisor.runner.shapes import LENGTHS, Shape, workload
+from advisor.runner.shapes import CHUNKS, LENGTHS, Shape, workload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,9 @@ class Trying:
     """A remedy and the two sides that show what it does.
 
     Attributes:
-        remedy: as it was asked for.
+        remedy: knobs as they are written; empty for what can't be tried.
+        title: what it is, where a finding suggested it.
+        baseline: what the other side is set to for it; empty for nothing.
         before: how it runs without it.
         after: how it runs with it; ``None`` for one that can't be tried.
         refusal: why it can't, in a sentence.
@@ -48,6 +51,8 @@ class Trying:
     """
 
     remedy: str
+    title: str
+    baseline: str
     before: Side
     after: Side | None = None
     refusal: str = ""
@@ -75,6 +80,13 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @property
+    def reads(self) -> list[Path]:
+        """Every model file that is loaded."""
+        sides = [self.base, *(side for group in self.groups for side in group)]
+        files = (path for s in sides for path in (s.arm.settings.model, s.arm.settings.draft_model))
+        return [path for path in files if path is not None]
+
+    @property
     def groups(self) -> list[list[Side]]:
         """Sides that take turns with each other, what they are compared with first."""
         if not any(trying.after for trying in self.tries):
@@ -95,7 +107,7 @@ class Wanted:
     shape: Shape | None = None
     prompts: Path | None = None
     lengths: str | None = None
-    chunks: int = 4
+    chunks: int | None = None
     output_tokens: int | None = None
     settings: Sequence[str] = ()
     tries: Sequence[str] = ()
@@ -117,21 +129,50 @@ def plan(wanted: Wanted) -> Plan:
         raise InputError("--from-analysis FILE and --finding RULE go together.")
     if wanted.shape is not None and wanted.prompts is not None:
         raise InputError("give --shape or --prompts, not both.")
+    _refuse_idle(wanted)
     path = model_path(wanted.model)
     checked(path)
     backend = backend_of(wanted.backend)
     if wanted.from_analysis is None or wanted.finding is None:
         base = _based(Arm(Settings(path, UNSET), _workload(wanted)), wanted)
         tries = [_trying(parse(text), base) for text in wanted.tries]
+        remedies = [trying.remedy for trying in tries]
+        if twice := next((one for one in remedies if remedies.count(one) > 1), None):
+            raise InputError(f"--try {twice}: given twice.")
         rounds = wanted.rounds or (None if tries else ROUNDS)
         return Plan(backend, Side(AS_IT_IS, base), tuple(tries), rounds, wanted.budget_s)
     found = from_analysis(wanted.from_analysis, wanted.finding, path)
-    bases = [_based(Arm(found.settings, one.workload), wanted) for one in found.planned]
-    tries = [_suggested(one, base) for one, base in zip(found.planned, bases, strict=True)]
-    tries += [Trying(title, tries[0].before, refusal=f"{reason}.") for title, reason in found.untried]
-    notes = (*found.notes, *(note for one in found.planned for note in one.notes))
+    planned = list({one.change.label: one for one in reversed(found.planned)}.values())[::-1]
+    bases = [_based(Arm(found.settings, one.workload), wanted) for one in planned]
+    tries = [_suggested(one, base, alone=len(planned) == 1) for one, base in zip(planned, bases, strict=True)]
+    tries += [
+        Trying("", clean(title), "", tries[0].before, refusal=f"{clean(reason)}.")
+        for title, reason in found.untried
+    ]
+    notes = (*found.notes, *(note for one in planned for note in one.notes))
     told = tuple(dict.fromkeys(notes))
     return Plan(backend, Side(AS_IT_IS, bases[0]), tuple(tries), wanted.rounds, wanted.budget_s, told)
+
+
+def _refuse_idle(wanted: Wanted) -> None:
+    """Refuse an option that would change nothing.
+
+    Raises:
+        InputError: one would.
+    """
+    shape = wanted.shape or (Shape.CHAT if wanted.tries else Shape.SWEEP)
+    is_made = wanted.prompts is None and wanted.from_analysis is None
+    asked = {"--lengths": wanted.lengths is not None, "--chunks": wanted.chunks is not None}
+    if asked["--lengths"] and not (is_made and shape is Shape.SWEEP):
+        raise InputError("--lengths is of --shape sweep only.")
+    if asked["--chunks"] and not (is_made and shape is Shape.RAG):
+        raise InputError("--chunks is of --shape rag only.")
+    if wanted.from_analysis is not None and (wanted.tries or wanted.shape or wanted.prompts):
+        raise InputError(
+            "--from-analysis brings its own requests and tries: leave out --try, --shape, --prompts."
+        )
+    if wanted.from_analysis is not None and wanted.output_tokens is not None:
+        raise InputError("--output: with --from-analysis answers are as long as the log's.")
 
 
 def _workload(wanted: Wanted) -> Workload:
@@ -139,7 +180,9 @@ def _workload(wanted: Wanted) -> Workload:
         return read_prompts(wanted.prompts, wanted.output_tokens)
     shape = wanted.shape or (Shape.CHAT if wanted.tries else Shape.SWEEP)
     lengths = LENGTHS if wanted.lengths is None else _lengths(wanted.lengths)
-    return workload(shape, lengths=lengths, chunks=wanted.chunks, output_tokens=wanted.output_tokens)
+    return workload(
+        shape, lengths=lengths, chunks=wanted.chunks or CHUNKS, output_tokens=wanted.output_tokens
+    )
 
 
 def _lengths(text: str) -> list[int]:
@@ -169,23 +212,26 @@ def _based(arm: Arm, wanted: Wanted) -> Arm:
         arm = replace(arm, settings=replace(arm.settings, threads_batch=arm.settings.threads))
     if arm.settings.context != UNSET:
         return arm
-    most = max(
-        sum(segment.size or 0 for segment in ask.segments) + ask.output_tokens for ask in arm.workload.asks
-    )
+    most = max(ask.most_tokens for ask in arm.workload.asks)
     context = max(LEAST_CONTEXT, -(-(most + _MARGIN) // _STEP) * _STEP)
     return replace(arm, settings=replace(arm.settings, context=context))
 
 
 def _trying(change: Change, base: Arm) -> Trying:
     before, after = change.sides(base)
-    return Trying(change.label, Side(change.baseline or AS_IT_IS, before), Side(change.label, after))
+    for path in (after.settings.model, after.settings.draft_model):
+        if path is not None:
+            checked(path)
+    label, sides = clean(change.label), (clean(change.baseline) or AS_IT_IS, before)
+    return Trying(label, "", clean(change.baseline), Side(*sides), Side(label, after))
 
 
-def _suggested(planned: Planned, base: Arm) -> Trying:
-    """A fix of a finding, with the workload that it is tried on."""
-    trying = _trying(planned.change, base)
-    if trying.before.label == AS_IT_IS:
-        trying = replace(trying, before=replace(trying.before, label=f"{AS_IT_IS}, for {trying.remedy}"))
+def _suggested(planned: Planned, base: Arm, *, alone: bool) -> Trying:
+    """A fix of a finding, with the workload that it is tried on; others have workloads of their own."""
+    trying = replace(_trying(planned.change, base), title=clean(planned.title))
+    if not alone:
+        label = f"{trying.before.label}, for {trying.remedy}"
+        trying = replace(trying, before=replace(trying.before, label=label))
     if planned.phase is None or planned.expected is None:
         return trying
     return replace(trying, promised={planned.phase: planned.expected})

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
+from advisor.redact import clean
 from advisor.runner.workload import Ask, Segment, Workload
 
 if TYPE_CHECKING:
@@ -29,18 +30,18 @@ def read_prompts(path: Path, output_tokens: int | None) -> Workload:
         InputError: it can't be read, or a line is no request.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(f"{path}: can't be read ({reason}).") from None
     if path.suffix.lower() not in _JSON:
         asks = [_ask("prompt", {"prompt": text}, output_tokens)] if text.strip() else []
     else:
-        lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+        lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
         asks = [_ask(f"line {n}", _object(path, n, line), output_tokens) for n, line in lines]
     if not asks:
         raise InputError(f"{path}: there is no prompt in it.")
-    return Workload(path.name, tuple(asks))
+    return Workload(clean(path.name), tuple(asks))
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -50,6 +51,10 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
         said = None
     if not isinstance(said, dict) or not (_is_prompt(said) or _is_chat(said)):
         raise InputError(f"{path}:{number}: not a request; write {_FORMS}.")
+    try:
+        json.dumps(said, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{path}:{number}: half of a character (an escape such as \\ud83d alone).") from None
     most = said.get("max_tokens")
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= 10**6):
         raise InputError(f"{path}:{number}: max_tokens is no number of tokens.")

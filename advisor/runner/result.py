@@ -100,7 +100,8 @@ class Try(_Part):
     """A remedy that was tried, or could not be.
 
     Attributes:
-        remedy: as it was asked for.
+        remedy: knobs as ``--try`` takes them; empty for a fix of a finding that can't be tried.
+        title: of the finding's fix, where it is from one.
         baseline: what the other side was set to for it, besides the run's settings; empty for nothing.
         before: without the remedy.
         predicted: with it, as physics says; null where no formula can tell.
@@ -113,6 +114,7 @@ class Try(_Part):
     """
 
     remedy: str
+    title: str = ""
     baseline: str = ""
     before: PhaseMs | None = None
     predicted: PhaseMs | None = None

@@ -12,6 +12,7 @@ from advisor.errors import InputError
 from parsers.records import Request
 
 if TYPE_CHECKING:
+    from io import FileIO
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -78,10 +79,12 @@ def _told(value: Any) -> Any:
 class KeptRows:
     """A file of JSON Lines that gets each row when it is measured, so that it can be watched.
 
+    What was in it goes when the first row comes.
+
     When the file can't take a row, the rows before it stay whole, and `fault` says why no more are there.
 
     Args:
-        path: the file; what is in it goes.
+        path: the file.
 
     Raises:
         InputError: it can't be written at all.
@@ -91,8 +94,12 @@ class KeptRows:
         self.fault: str | None = None
         self._path = path
         self._whole = 0
+        self._file: FileIO | None = None
         try:
-            self._file = path.open("wb", buffering=0)
+            is_new = not path.exists()
+            path.open("ab").close()
+            if is_new:
+                path.unlink()
         except OSError as error:
             raise InputError(f"{path}: can't be written ({error.strerror or error}).") from None
 
@@ -102,14 +109,15 @@ class KeptRows:
             return
         line = json.dumps(columns, ensure_ascii=False).encode() + b"\n"
         try:
-            written = self._file.write(line)
-            if written < len(line):
-                self._file.write(line[written:])
-            self._whole += len(line)
+            self._file = self._file or self._path.open("wb", buffering=0)
+            while line:
+                line = line[self._file.write(line) :]
+            self._whole = self._file.tell()
         except OSError as error:
             self.fault = f"{self._path}: later rows are missing ({error.strerror or error})."
-            with suppress(OSError):  # a device has no end to cut
-                self._file.truncate(self._whole)
+            if self._file is not None:
+                with suppress(OSError):  # a device has no end to cut
+                    self._file.truncate(self._whole)
 
     def __enter__(self) -> Self:
         return self
@@ -117,4 +125,5 @@ class KeptRows:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

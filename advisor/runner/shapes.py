@@ -22,6 +22,7 @@ class Shape(StrEnum):
 
 
 LENGTHS = (256, 512, 1024, 2048)
+CHUNKS = 4
 
 _SYSTEM = Segment("you are the librarian of this town", 384)
 _STEPS = 64
@@ -29,7 +30,7 @@ _STEPS = 64
 
 
 def workload(
-    shape: Shape, *, lengths: Sequence[int] = LENGTHS, chunks: int = 4, output_tokens: int | None = None
+    shape: Shape, *, lengths: Sequence[int] = LENGTHS, chunks: int = CHUNKS, output_tokens: int | None = None
 ) -> Workload:
     """The requests of a shape.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.runner.block import AS_IT_IS
 from advisor.runner.promises import promises
 from advisor.runner.result import MeasuredMs, Outcome, PhaseInterval, PhaseMs, Try
 from rules.came_true import compared
@@ -33,23 +32,29 @@ def verdicts(plan: Plan, bench: Bench) -> list[Try]:
     return [_verdict(trying, bench) for trying in plan.tries]
 
 
+def has_turns(bench: Bench, side: Side) -> bool:
+    """Whether a side came to the end of a turn."""
+    return any(block.side == side and block.is_complete for block in bench.blocks)
+
+
 def _verdict(trying: Trying, bench: Bench) -> Try:
-    baseline = trying.before.label if trying.before.label != AS_IT_IS else ""
-    before, after = (_whole(bench.blocks, side) for side in (trying.before, trying.after))
-    pairs = [Pair(_times(one), _times(other)) for one, other in zip(before, after, strict=False)]
-    fault = trying.refusal or (bench.faults.get(trying.after) if trying.after else None)
-    if fault or not pairs:
+    named: dict[str, Any] = {"remedy": trying.remedy, "title": trying.title, "baseline": trying.baseline}
+    fault = bench.faults.get(trying.after) if trying.after else trying.refusal
+    before, after = (_whole(bench.blocks, trying.before, side) for side in (trying.before, trying.after))
+    whole = min(len(before), len(after))
+    whole -= whole % 2 if whole > 1 else 0  # a drift cancels in two
+    if not whole:
         reason = fault or "The run ended before each side had a whole turn."
-        return Try(
-            remedy=trying.remedy, baseline=baseline, verdict="not-tried", sentence=f"Not tried. {reason}"
-        )
-    trial = judged(pairs)
+        return Try(**named, verdict="not-tried", sentence=f"Not tried. {reason}")
+    before, after = before[:whole], after[:whole]
+    trial = judged([Pair(_times(one), _times(other)) for one, other in zip(before, after, strict=True)])
     promised = promises(trying, before, after)
     phases = (trial.prefill, trial.decode)
     busy = _busy(bench)
+    said = trial.outcomes[-1].sentence if trial.outcomes else "Nothing timed on both sides."
+    ended = f" Then it could not go on. {fault}" if fault else ""
     return Try(
-        remedy=trying.remedy,
-        baseline=baseline,
+        **named,
         before=PhaseMs(**_named(one and one.before_ms for one in phases)),
         predicted=PhaseMs(**_named(_expected(one, promised) for one in phases)),
         basis=[f"{phase.capitalize()}: {one.basis}." for phase, one in promised.items() if one.basis],
@@ -59,9 +64,9 @@ def _verdict(trying: Trying, bench: Bench) -> Try:
         ),
         verdict="no-difference" if busy else trial.verdict,
         is_clear=not busy and bool(trial.outcomes) and not trial.outcomes[-1].is_noisy,
-        sentence=busy + (trial.outcomes[-1].sentence if trial.outcomes else "Nothing timed on both sides."),
-        outcomes=[_outcome(one, promised.get(one.phase)) for one in trial.outcomes],
-        pairs=len(pairs),
+        sentence=f"{busy}{said}{ended}",
+        outcomes=[_outcome(one, promised.get(one.phase), is_busy=bool(busy)) for one in trial.outcomes],
+        pairs=whole,
     )
 
 
@@ -73,9 +78,9 @@ def _busy(bench: Bench) -> str:
     return f"Too disturbed to tell: other programs used {percent(share)} of the processors. Meanwhile: "
 
 
-def _whole(blocks: Sequence[Block], side: Side | None) -> list[Block]:
-    """The complete turns of a side."""
-    return [block for block in blocks if block.side == side and block.is_complete]
+def _whole(blocks: Sequence[Block], against: Side, side: Side | None) -> list[Block]:
+    """The complete turns of a side in the group of another."""
+    return [b for b in blocks if b.side == side and b.against == against and b.is_complete]
 
 
 def _times(block: Block) -> Times:
@@ -100,17 +105,17 @@ def _expected(outcome: Judged | None, promised: Mapping[Phase, Expected]) -> flo
     return outcome.before_ms * expected.ratio
 
 
-def _outcome(outcome: Judged, promised: Expected | None) -> Outcome:
+def _outcome(outcome: Judged, promised: Expected | None, *, is_busy: bool) -> Outcome:
     sentence = outcome.sentence
-    if promised is not None and promised.ratio is not None:
+    if promised is not None and promised.ratio is not None and not is_busy:
         sentence += f" {compared(outcome, promised.ratio, at_most=promised.bound == 'at_most')}"
     return Outcome(
         phase=outcome.phase,
-        verdict=outcome.verdict,
+        verdict="no-difference" if is_busy else outcome.verdict,
         ratio=outcome.ratio,
         low=outcome.low,
         high=outcome.high,
         visible=outcome.within,
-        is_clear=not outcome.is_noisy,
+        is_clear=not is_busy and not outcome.is_noisy,
         sentence=sentence,
     )

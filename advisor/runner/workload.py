@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from advisor.runner.engine import Engine
 
+_LEAST_BYTES, _TEMPLATE = 2, 64
+"""Bytes of a token of text in any script, nearly always; tokens that a chat's template adds."""
+
 _TEXT_PER_TOKEN = 8
 """Characters that surely hold a token of prose."""
 
@@ -41,6 +44,14 @@ class Segment:
     messages: tuple[tuple[str, str], ...] = ()
     is_fixed: bool = False
 
+    @property
+    def most_tokens(self) -> int:
+        """Its tokens; of given text a number that is hardly ever reached."""
+        if self.size is not None:
+            return self.size
+        given = (self.text or "", *(word for message in self.messages for word in message))
+        return sum(len(text.encode("utf-8", "replace")) for text in given) // _LEAST_BYTES + _TEMPLATE
+
     def words(self, characters: int) -> str:
         """Its text, at least so long where it is made."""
         return self.text if self.text is not None else prose(self.name, characters)
@@ -61,6 +72,11 @@ class Ask:
     segments: tuple[Segment, ...]
     output_tokens: int
     is_fresh: bool = False
+
+    @property
+    def most_tokens(self) -> int:
+        """More tokens than prompt and answer have, surely or, of given text, nearly so."""
+        return sum(segment.most_tokens for segment in self.segments) + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from advisor.options import EstimateFormat as RunFormat
 from advisor.runner.shapes import Shape  # noqa: TC001 - Typer reads it
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from advisor.runner.plan import Plan
     from advisor.runner.result import Run
 
@@ -48,7 +50,9 @@ def run(
     lengths: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Prompt lengths of the sweep, in tokens.")
     ] = None,
-    chunks: Annotated[int, typer.Option(min=1, max=1000, help="Retrieved texts in a prompt of rag.")] = 4,
+    chunks: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Retrieved texts in a prompt of rag; 4 by default.")
+    ] = None,
     output_tokens: Annotated[
         int | None, typer.Option("--output", min=1, max=10**6, help="Tokens of each answer.")
     ] = None,
@@ -69,7 +73,12 @@ def run(
     ] = None,
     finding: Annotated[str | None, typer.Option(metavar="RULE", help="Which of its findings.")] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Turns of each side; by default as --budget allows.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Turns of each side, for --try an even number; by default as --budget allows.",
+        ),
     ] = None,
     budget: Annotated[
         str, typer.Option(metavar="TIME", help="Time for each comparison, such as 5m: 6 to 12 turns a side.")
@@ -84,8 +93,6 @@ def run(
     """Measure prefill and decode of a model on this machine, and whether a change makes them faster."""
     from advisor.runner.plan import Wanted, plan
 
-    for path in (rows, log, append_to):
-        _refuse_folder(path)
     limit = span("--budget", budget)
     assert limit is not None
     planned = plan(
@@ -105,6 +112,7 @@ def run(
             budget_s=limit.total_seconds(),
         )
     )
+    _require_files(planned.reads, [prompts, from_analysis], [rows, log, append_to])
     if append_to is not None:
         from advisor.report.tried import require_report
 
@@ -114,11 +122,25 @@ def run(
     _measure(planned, rows, log, append_to, format)
 
 
-def _refuse_folder(path: Path | None) -> None:
+def _require_files(
+    models: Sequence[Path], others: Sequence[Path | None], outputs: Sequence[Path | None]
+) -> None:
+    """Refuse to write over what is read, or two things to one file.
+
+    Raises:
+        InputError: that would happen, or a file can't stand there.
+    """
     from advisor.output import target
 
-    if target(path, ()) is None and path is not None:
-        raise InputError(f"{path}: give a file; standard output is for the result.")
+    taken = {path.resolve() for path in (*models, *others) if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if target(path, ()) is None:
+            raise InputError(f"{path}: give a file; standard output is for the result.")
+        if path.resolve() in taken and not path.is_char_device():
+            raise InputError(f"{path}: this file is read, or written already; name another.")
+        taken.add(path.resolve())
 
 
 def _measure(
