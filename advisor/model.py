@@ -246,8 +246,3 @@ class Analysis(Section):
     model_config = ConfigDict(
         extra="forbid", populate_by_name=True, json_schema_serialization_defaults_required=True
     )
-
-
-def json_schema() -> dict[str, object]:
-    """JSON Schema of the analysis."""
-    return Analysis.model_json_schema(by_alias=True, mode="serialization")

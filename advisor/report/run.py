@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from advisor.report.blocks import hanging, indented, put, standard_console, table, title
-from advisor.runner.settings import ALL_LAYERS
+from advisor.runner.settings import ALL_LAYERS, BATCH, UBATCH
 from advisor.runner.shapes import Shape
 from rules.words import count, duration, percent, plural, rate
 
@@ -78,7 +78,7 @@ def heading(run: Run) -> str:
 
 def told_settings(settings: dict[str, object]) -> dict[str, object]:
     """Those that were set, as the command line writes them."""
-    usual = {"gpu_layers": ALL_LAYERS, "mlock": False}
+    usual = {"gpu_layers": ALL_LAYERS, "mlock": False, "batch": BATCH, "ubatch": UBATCH}
     set_to = {name: value for name, value in settings.items() if value != usual.get(name)}
     return {name.replace("_", "-"): value for name, value in set_to.items()}
 

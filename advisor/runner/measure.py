@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
+from advisor.redact import Redactor
 from advisor.runner.bench import Bench
 from advisor.runner.machine import Watch
 from advisor.runner.progress import bar
@@ -59,7 +60,7 @@ def measured(plan: Plan, rows: Path | None, log: Path | None) -> Outcome:
 
         def tell(block: Block, one: Measured) -> None:
             assert block.facts is not None
-            source = str(rows) if rows else SOURCE
+            source = Redactor().text(str(rows)) if rows else SOURCE
             told.append(row(one, block.facts, block.side.arm.settings.model.name, len(told) + 1, source))
             if kept is not None:
                 kept.add(told[-1])

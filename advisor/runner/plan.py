@@ -15,7 +15,7 @@ from advisor.runner.from_analysis import from_analysis
 from advisor.runner.knobs import parse
 from advisor.runner.model_file import DEMO, INSTALL_DEMO, checked, model_path
 from advisor.runner.prompts import read_prompts
-from advisor.runner.settings import Settings
+from advisor.runner.settings import BATCH, UBATCH, Settings
 from advisor.runner.shapes import CHUNKS, LENGTHS, Shape, workload
 
 if TYPE_CHECKING:
@@ -201,20 +201,28 @@ def _lengths(text: str) -> list[int]:
 def _based(arm: Arm, wanted: Wanted) -> Arm:
     """How it runs without a remedy.
 
-    Where they are not asked for: as many threads as there are cores, whichever the engine would take, and a
-    context with room for the longest request.
+    Engines differ in what they take by themselves, so what is not asked for is set here: to what llama.cpp's
+    own programs do, and to a context with room for the longest request.
     """
     if wanted.settings:
         arm = parse(*wanted.settings).apply(arm)
-    if arm.settings.threads is None:
-        arm = replace(arm, settings=replace(arm.settings, threads=cores()))
-    if arm.settings.threads_batch is None:
-        arm = replace(arm, settings=replace(arm.settings, threads_batch=arm.settings.threads))
-    if arm.settings.context != UNSET:
-        return arm
-    most = max(ask.most_tokens for ask in arm.workload.asks)
-    context = max(LEAST_CONTEXT, -(-(most + _MARGIN) // _STEP) * _STEP)
-    return replace(arm, settings=replace(arm.settings, context=context))
+    s = arm.settings
+    threads = s.threads or cores()
+    s = replace(
+        s,
+        context=s.context or _context(arm.workload),
+        batch=s.batch or max(BATCH, s.ubatch or 0),
+        ubatch=s.ubatch or min(UBATCH, s.batch or UBATCH),
+        threads=threads,
+        threads_batch=s.threads_batch or threads,
+        flash_attention=True if s.flash_attention is None else s.flash_attention,
+    )
+    return replace(arm, settings=s)
+
+
+def _context(workload: Workload) -> int:
+    most = max(ask.most_tokens for ask in workload.asks)
+    return max(LEAST_CONTEXT, -(-(most + _MARGIN) // _STEP) * _STEP)
 
 
 def _trying(change: Change, base: Arm) -> Trying:
@@ -222,8 +230,8 @@ def _trying(change: Change, base: Arm) -> Trying:
     for path in (after.settings.model, after.settings.draft_model):
         if path is not None:
             checked(path)
-    label, sides = clean(change.label), (clean(change.baseline) or AS_IT_IS, before)
-    return Trying(label, "", clean(change.baseline), Side(*sides), Side(label, after))
+    label, baseline = clean(change.label), "" if before == base else clean(change.baseline)
+    return Trying(label, "", baseline, Side(baseline or AS_IT_IS, before), Side(label, after))
 
 
 def _suggested(planned: Planned, base: Arm, *, alone: bool) -> Trying:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ALL_LAYERS = -1
+BATCH, UBATCH = 2048, 512
+"""Of llama.cpp's own programs, where nothing is asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from advisor.options import RuleId, grouped
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 @grouped
@@ -31,9 +35,40 @@ def rules(
     sys.stdout.write(rules_toml(settings()) if toml else rules_list(settings()))
 
 
-@grouped
-def schema() -> None:
-    """Print the JSON Schema of `analyze --format json`."""
-    from advisor.model import json_schema
+class Schema(StrEnum):
+    """What verbs print with ``--format json``."""
 
-    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+    ANALYZE = "analyze"
+    COMPARE = "compare"
+    RUN = "run"
+    PROBE = "probe"
+
+
+@grouped
+def schema(
+    of: Annotated[
+        Schema, typer.Argument(metavar="[VERB]", help="analyze, compare, run or probe.")
+    ] = Schema.ANALYZE,
+) -> None:
+    """Print the JSON Schema of what a verb prints with --format json."""
+    sys.stdout.write(
+        json.dumps(_model(of).model_json_schema(by_alias=True, mode="serialization"), indent=2) + "\n"
+    )
+
+
+def _model(of: Schema) -> type[BaseModel]:
+    if of is Schema.COMPARE:
+        from advisor.comparison_model import Comparison
+
+        return Comparison
+    if of is Schema.RUN:
+        from advisor.runner.result import Run
+
+        return Run
+    if of is Schema.PROBE:
+        from advisor.probe.result import Probe
+
+        return Probe
+    from advisor.model import Analysis
+
+    return Analysis

@@ -93,6 +93,13 @@ def run(
     """Measure prefill and decode of a model on this machine, and whether a change makes them faster."""
     from advisor.runner.plan import Wanted, plan
 
+    _require_places(rows, log, append_to)
+    if append_to is not None:
+        from advisor.report.tried import require_report
+
+        if not try_ and from_analysis is None:
+            raise InputError("--append-to: nothing is tried; give --try KNOB=VALUE.")
+        require_report(append_to)
     limit = span("--budget", budget)
     assert limit is not None
     planned = plan(
@@ -112,33 +119,34 @@ def run(
             budget_s=limit.total_seconds(),
         )
     )
-    _require_files(planned.reads, [prompts, from_analysis], [rows, log, append_to])
-    if append_to is not None:
-        from advisor.report.tried import require_report
-
-        if not planned.tries:
-            raise InputError("--append-to: nothing is tried; give --try KNOB=VALUE.")
-        require_report(append_to)
+    _refuse_overwriting([*planned.reads, prompts, from_analysis], [rows, log, append_to])
     _measure(planned, rows, log, append_to, format)
 
 
-def _require_files(
-    models: Sequence[Path], others: Sequence[Path | None], outputs: Sequence[Path | None]
-) -> None:
-    """Refuse to write over what is read, or two things to one file.
+def _require_places(*outputs: Path | None) -> None:
+    """Refuse a file that can't stand where it should.
 
     Raises:
-        InputError: that would happen, or a file can't stand there.
+        InputError: one can't.
     """
     from advisor.output import target
 
-    taken = {path.resolve() for path in (*models, *others) if path is not None}
     for path in outputs:
-        if path is None:
-            continue
-        if target(path, ()) is None:
+        if path is not None and target(path, ()) is None:
             raise InputError(f"{path}: give a file; standard output is for the result.")
-        if path.resolve() in taken and not path.is_char_device():
+
+
+def _refuse_overwriting(inputs: Sequence[Path | None], outputs: Sequence[Path | None]) -> None:
+    """Refuse to write over what is read, or two things to one file.
+
+    Raises:
+        InputError: that would happen.
+    """
+    taken = {path.resolve() for path in inputs if path is not None}
+    for path in outputs:
+        if path is None or path.is_char_device():
+            continue
+        if path.resolve() in taken:
             raise InputError(f"{path}: this file is read, or written already; name another.")
         taken.add(path.resolve())
 

@@ -27,6 +27,13 @@ def test_lines_are_prompts_or_chats(tmp_path: Path) -> None:
     assert {ask.output_tokens for ask in read_prompts(file, 3).asks} == {3}
 
 
+def test_a_byte_order_mark_and_a_separator_in_a_text_are_no_line(tmp_path: Path) -> None:
+    file = tmp_path / "asked.jsonl"
+    file.write_text('\ufeff{"prompt": "one\u2028two\u0085three"}\r\n', "utf-8", newline="")
+    (ask,) = read_prompts(file, None).asks
+    assert ask.segments[0].text == "one\u2028two\u0085three"
+
+
 def test_any_other_file_is_one_prompt(tmp_path: Path) -> None:
     file = tmp_path / "prompt.txt"
     file.write_text("A long text.\nOf two lines.\n", encoding="utf-8")
@@ -44,6 +51,7 @@ def test_any_other_file_is_one_prompt(tmp_path: Path) -> None:
         (b'{"messages": [{"role": "user"}]}\n', ":1: not a request"),
         (b'{"prompt": "fine", "max_tokens": true}\n', ":1: max_tokens is no number"),
         (b"[" * 100_000, ":1: not a request"),
+        (b'{"prompt": "half: \\ud83d"}\n', ":1: half of a character"),
     ],
 )
 def test_a_bad_file_is_one_sentence(tmp_path: Path, content: bytes, says: str) -> None:

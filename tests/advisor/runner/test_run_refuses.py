@@ -26,6 +26,10 @@ LOG = SAMPLES / "llama-server-rag.log"
             ("--shape or --prompts, not both",),
         ),
         (("--model", str(LOG), "--budget", "soon"), ("--budget soon",)),
+        (("--model", str(LOG), "--shape", "rag", "--lengths", "64"), ("--lengths is of --shape sweep only",)),
+        (("--model", str(LOG), "--chunks", "2"), ("--chunks is of --shape rag only",)),
+        (("--model", str(LOG), "--append-to", "report.md"), ("nothing is tried",)),
+        (("--model", str(LOG), "--rows", "-"), ("give a file",)),
         (("--model", str(LOG), "--rows", "no/such/folder/rows.jsonl"), ("no such folder",)),
     ],
 )
@@ -33,7 +37,17 @@ def test_bad_usage_is_one_sentence(arguments: tuple[str, ...], says: tuple[str, 
     refused(phasewise("run", *arguments), 2, *says)
 
 
-def test_a_report_to_append_to_must_be_one(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text("<p>not ours</p>", "utf-8")
-    refused(phasewise("run", "--model", LOG, "--append-to", page), 2)
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("page.html", "<p>not ours</p>", "not a report that `phasewise report` wrote"),
+        ("report.json", "[" * 100_000, "not a report that `phasewise report` wrote"),
+        ("report.json", '{"schema": "phasewise.analysis/1", "tries": null}', "`tries` is no list"),
+        ("report.txt", "", "a report ends in .md, .html or .json"),
+    ],
+)
+def test_a_report_to_append_to_must_be_one(tmp_path: Path, name: str, content: str, says: str) -> None:
+    page = tmp_path / name
+    page.write_text(content, "utf-8")
+    refused(phasewise("run", "--model", LOG, "--try", "threads=1", "--append-to", page), 2, name, says)
+    assert page.read_text("utf-8") == content
