@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -15,7 +15,9 @@ def main() -> None:
     if shadowed := _shadowed():
         print(shadowed, file=sys.stderr)
         raise SystemExit(2)
-    signal.signal(signal.SIGTERM, _terminate)
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _terminate)
     try:
         from advisor.cli import run
 
@@ -26,8 +28,9 @@ def main() -> None:
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
-    """End as any run does, so that nothing temporary is left behind."""
-    raise SystemExit(TERMINATED)
+    """End as any run does, so that nothing temporary is left behind; a second time changes nothing."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def _shadowed() -> str | None:

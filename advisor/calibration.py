@@ -7,15 +7,12 @@ named. It is never used on another machine, and never by itself for a log, which
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import AwareDatetime, Field, PositiveFloat, PositiveInt, ValidationError
 
+from advisor.cpu import cpu_name
 from advisor.errors import InputError
 from advisor.model import Section
 from rules.hardware import THIS_MACHINE
@@ -28,8 +25,8 @@ FOLDER_VARIABLE = "PHASEWISE_CACHE_DIR"
 MOST_SPREAD = 0.25
 """The best of several measurements over their median: more is noise, and is not kept."""
 
-MOST_OTHERS = 0.1
-"""Share of the processors that other programs may use meanwhile: an idle desktop uses less."""
+MOST_OTHERS = 0.5
+"""Cores that other programs may use meanwhile, all of which are measured: an idle desktop uses less."""
 
 _MEMORY_DIFFERS = 0.03
 """A new kernel keeps a little more or less of the memory for itself."""
@@ -67,7 +64,7 @@ class ReadRate(Section):
 
 
 class PrefillRate(Section):
-    """A prompt of so many tokens, none of them cached; ``gflops`` is what its best run computed."""
+    """A prompt of so many tokens, none of them cached; ``gflops`` is what its median run computed."""
 
     tokens: PositiveInt
     tok_s: Rate
@@ -75,7 +72,7 @@ class PrefillRate(Section):
 
 
 class DecodeRate(Section):
-    """Tokens generated at a context depth; ``gb_s`` is what the best run read: weights and KV cache."""
+    """Tokens generated at a context depth; ``gb_s`` is what the median run read: weights and KV cache."""
 
     depth: PositiveInt
     tok_s: Rate
@@ -84,13 +81,15 @@ class DecodeRate(Section):
 
 
 class ModelRates(Section):
-    """What an engine did with a model; ``on_gpu`` where it had one to use."""
+    """What an engine did with a model, and how it ran; ``on_gpu`` where it had one to use."""
 
     name: str
     read_bytes: PositiveFloat
     engine: str
     engine_version: str | None = None
     on_gpu: bool
+    threads: PositiveInt
+    flash_attention: bool
     prefill: list[PrefillRate] = Field(default_factory=list)
     decode: list[DecodeRate] = Field(default_factory=list)
 
@@ -100,19 +99,19 @@ class ModelRates(Section):
 
     @property
     def decode_gb_s(self) -> tuple[float, float] | None:
-        """GB/s at which weights and KV cache are read, from the shallowest and the deepest context.
+        """GB/s at which median runs read weights and KV cache, by the shallowest and the deepest context.
 
         Without two depths, or where depth costs nothing that can be seen, one rate for both.
         """
         if not self.decode:
             return None
         shallow, deep = self.decode[0], self.decode[-1]
-        more_ms = 1000 / deep.tok_s.best - 1000 / shallow.tok_s.best
+        more_ms = 1000 / deep.tok_s.median - 1000 / shallow.tok_s.median
         more_bytes = (deep.kv_bytes or 0.0) - (shallow.kv_bytes or 0.0)
         if more_ms <= 0 or more_bytes <= 0:
             return shallow.gb_s, shallow.gb_s
         kv_gb_s = more_bytes / (more_ms * 1e6)
-        weights_ms = 1000 / shallow.tok_s.best - (shallow.kv_bytes or 0.0) / (kv_gb_s * 1e6)
+        weights_ms = 1000 / shallow.tok_s.median - (shallow.kv_bytes or 0.0) / (kv_gb_s * 1e6)
         return (self.read_bytes / (weights_ms * 1e6), kv_gb_s) if weights_ms > 0 else (shallow.gb_s,) * 2
 
 
@@ -127,9 +126,15 @@ class Calibration(Section):
     model: ModelRates | None = None
 
     @property
+    def memory_bounds_gb_s(self) -> tuple[float, float]:
+        """As memory is usually read, and the fastest it was, by the best number of threads."""
+        fastest = max((one.gb_s for one in self.memory), key=lambda rate: rate.best)
+        return fastest.median, fastest.best
+
+    @property
     def memory_gb_s(self) -> float:
         """The fastest that memory was read, by any number of threads."""
-        return max(one.gb_s.best for one in self.memory)
+        return self.memory_bounds_gb_s[1]
 
     @property
     def gb_s_by_threads(self) -> dict[int, float]:
@@ -142,15 +147,22 @@ class Calibration(Section):
         return f"measured here on {self.measured_at:%Y-%m-%d}"
 
 
-def steady(measured: Calibration, others_share: float | None = None) -> tuple[Calibration | None, list[str]]:
+class Told(Calibration):
+    """What ``calibrate --format json`` prints: also whether it is kept, and why what is not kept is not."""
+
+    kept: bool
+    notes: list[str]
+
+
+def steady(measured: Calibration, others_cores: float | None = None) -> tuple[Calibration | None, list[str]]:
     """What of it is worth keeping, and why the rest is not, in sentences.
 
     Args:
         measured: all of it.
-        others_share: of the processors, used by other programs meanwhile; ``None`` where that is unknown.
+        others_cores: that other programs used meanwhile; ``None`` where that is unknown.
     """
-    if others_share is not None and others_share > MOST_OTHERS:
-        used = f"other programs used {percent(others_share)} of the processors"
+    if others_cores is not None and others_cores > MOST_OTHERS:
+        used = f"other programs kept {others_cores:.1f} of {measured.machine.threads} processors busy"
         return None, [f"Measured, but not kept: {used}; {_AGAIN}."]
     parts = [(f"memory with {plural(one.threads, 'thread')}", one.gb_s) for one in measured.memory]
     parts.append(("arithmetic", measured.compute_gflops))
@@ -259,27 +271,3 @@ def is_same(one: MachineFacts, other: MachineFacts) -> bool:
     if (one.cpu, one.cores, one.threads) != (other.cpu, other.cores, other.threads):
         return False
     return abs(one.memory_bytes / other.memory_bytes - 1) <= _MEMORY_DIFFERS
-
-
-def cpu_name() -> str:
-    """The processor's product name, or at least its architecture."""
-    name = ""
-    if sys.platform == "win32":
-        import winreg
-
-        with (
-            suppress(OSError),
-            winreg.OpenKey(
-                winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
-            ) as key,
-        ):
-            name = str(winreg.QueryValueEx(key, "ProcessorNameString")[0])
-    elif sys.platform == "darwin":
-        with suppress(OSError, subprocess.SubprocessError):
-            asked = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-            name = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout
-    else:
-        with suppress(OSError):
-            lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-            name = next((line.partition(":")[2] for line in lines if line.startswith("model name")), "")
-    return " ".join(name.split()) or platform.processor() or platform.machine() or "unknown"

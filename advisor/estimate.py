@@ -5,6 +5,7 @@ Nothing runs. What cannot be told from the given numbers is None; what is rough 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from rules.physics.prefill import prefill_flops
 from rules.physics.quant import bits_per_weight, file_bits_per_weight, quant_name
 
 if TYPE_CHECKING:
+    from advisor.calibration import ModelRates
     from advisor.estimate_inputs import Ask, Hardware, Model
 
 SCHEMA = "phasewise.estimate/1"
@@ -35,6 +37,9 @@ SAME_MODEL, SAME_MODEL_ERROR = 1.001, 0.15
 SAME_CLASS, SAME_CLASS_ERROR = 2.0, 0.3
 """Ratio of the bytes that two models' tokens read, up to which one's measured decode says the other's, and
 how far off it may be: kernels of other quantizations read at other rates."""
+
+DEEPER = 1.2
+"""For each doubling of the context past the deepest that was measured, the range is so much wider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +143,7 @@ def estimate(model: Model | None, hardware: Hardware, ask: Ask) -> Estimate:
             "nothing to estimate from; give the model (--gguf FILE, or --weights-bytes N and --layers L) and "
             "the device (--device NAME or --bandwidth GB/s)."
         )
-    mid_answer = ask.depth + (ask.prompt or 0) + (ask.output or 0) / 2
-    kv_read = model.kv_bytes(mid_answer, ask.kv_type) if model else None
+    kv_read = model.kv_bytes(ask.context_mid_answer, ask.kv_type) if model else None
     ceiling = None
     if model and hardware.bandwidth_bounds_gb_s:
         fastest = hardware.bandwidth_bounds_gb_s[1]
@@ -160,8 +164,8 @@ def _decode(model: Model | None, hardware: Hardware, ask: Ask, kv_read: float) -
         return Guess(ask.decode_tok_s, ask.decode_tok_s, ask.decode_tok_s, "the measured rate")
     if model is None:
         return NOTHING
-    if measured := _measured_decode(model, hardware, kv_read):
-        return measured if ask.kv_type == "f16" else NOTHING  # attention on a CPU computes more than it reads
+    if measured := _measured_decode(model, hardware, ask, kv_read):
+        return measured if _runs_as_measured(hardware, ask) else NOTHING
     if hardware.bandwidth_bounds_gb_s is None or (hardware.calibrated and model.read_bytes < TELLING_BYTES):
         return NOTHING
     guess = decode_guess(
@@ -178,16 +182,29 @@ def _decode(model: Model | None, hardware: Hardware, ask: Ask, kv_read: float) -
     return replace(guess, basis=f"{guess.basis}, with the memory's bandwidth {hardware.calibrated.words}")
 
 
-def _measured_decode(model: Model, hardware: Hardware, kv_read: float) -> Guess | None:
+def _measured_model(hardware: Hardware) -> ModelRates | None:
+    return hardware.calibrated.model if hardware.calibrated else None
+
+
+def _runs_as_measured(hardware: Hardware, ask: Ask) -> bool:
+    """Otherwise nothing can be told: attention on a CPU computes more than it reads."""
+    known = _measured_model(hardware)
+    return known is not None and (ask.kv_type, ask.flash_attention) == ("f16", known.flash_attention)
+
+
+def _measured_decode(model: Model, hardware: Hardware, ask: Ask, kv_read: float) -> Guess | None:
     """From what this machine did with this model, or with one whose tokens read about as much."""
-    known = hardware.calibrated.model if hardware.calibrated else None
+    known = _measured_model(hardware)
     if hardware.calibrated is None or known is None or known.decode_gb_s is None or model.mixture:
         return None
     if not known.reads_like(model.read_bytes, SAME_CLASS):
         return None
     error = SAME_MODEL_ERROR if known.reads_like(model.read_bytes, SAME_MODEL) else SAME_CLASS_ERROR
     basis = f"as fast as {known.name} was read, {hardware.calibrated.words}"
-    guess = decode_guess_at(model.read_bytes, kv_read, known.decode_gb_s, error, basis)
+    guess = _beyond(
+        decode_guess_at(model.read_bytes, kv_read, known.decode_gb_s, error, basis),
+        ask.context_mid_answer / known.decode[-1].depth,
+    )
     most = hardware.bandwidth_bounds_gb_s
     if most is None or guess.high is None:
         return guess
@@ -195,11 +212,20 @@ def _measured_decode(model: Model, hardware: Hardware, kv_read: float) -> Guess 
     return replace(guess, high=max(min(guess.high, ceiling), guess.value or 0.0))
 
 
+def _beyond(guess: Guess, depths: float) -> Guess:
+    """A decode rate at so many times the deepest measured context."""
+    if depths <= 1 or guess.low is None or guess.high is None:
+        return guess
+    wider = DEEPER ** math.log2(depths)
+    basis = f"{guess.basis}, at {depths:.1f} times the deepest context that was"
+    return replace(guess, low=guess.low / wider, high=guess.high * wider, basis=basis)
+
+
 def _prefill(model: Model | None, hardware: Hardware, ask: Ask) -> Guess:
     if ask.prompt is None:
         return NOTHING
     new, before = ask.prompt - ask.cached, ask.depth + ask.cached
-    points = ask.points or _measured_points(model, hardware)
+    points = ask.points or _measured_points(model, hardware, ask)
     if points or not new:
         guess = prefill_guess(points, new, before)
         if ask.points or not new or hardware.calibrated is None:
@@ -213,14 +239,14 @@ def _prefill(model: Model | None, hardware: Hardware, ask: Ask) -> Guess:
     )
 
 
-def _measured_points(model: Model | None, hardware: Hardware) -> tuple[tuple[float, float], ...]:
+def _measured_points(model: Model | None, hardware: Hardware, ask: Ask) -> tuple[tuple[float, float], ...]:
     """What this machine did with this very model."""
-    known = hardware.calibrated.model if hardware.calibrated else None
-    if model is None or known is None or model.name != known.name:
+    known = _measured_model(hardware)
+    if model is None or known is None or model.name != known.name or not _runs_as_measured(hardware, ask):
         return ()
     if not known.reads_like(model.read_bytes, SAME_MODEL):
         return ()
-    return tuple((float(one.tokens), one.tok_s.best) for one in known.prefill)
+    return tuple((float(one.tokens), one.tok_s.median) for one in known.prefill)
 
 
 def what_if(now: Estimate) -> list[tuple[str, Estimate]]:

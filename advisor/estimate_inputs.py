@@ -116,6 +116,11 @@ class Ask:
         return replace(self, prompt=prompt, cached=self.cached // 2, depth=self.depth // 2)
 
     @property
+    def context_mid_answer(self) -> float:
+        """Tokens in the cache when half of the answer is there."""
+        return self.depth + (self.prompt or 0) + (self.output or 0) / 2
+
+    @property
     def context_at_end(self) -> int:
         """Tokens in the cache when the answer is complete."""
         return self.depth + (self.prompt or 0) + (self.output or 0)

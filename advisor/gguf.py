@@ -20,6 +20,12 @@ ORIGIN = "--gguf"
 _PART = re.compile(r"^(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.gguf$")
 _BLOCK = re.compile(r"^blk\.(\d+)\.")
 _EXPERTS = re.compile(r"_exps\.|ffn_(?:gate|up|down)\.\d+\.")
+_HEAD, _EMBEDDING = "output.weight", "token_embd.weight"
+"""The one stands in for the other where it is missing."""
+
+_MOST, _MOST_LAYERS = 1 << 31, 10_000
+"""Of any count, and of layers."""
+
 _LOOKED_UP = ("token_embd.", "per_layer_token_embd.", "position_embd.", "token_types.")
 
 
@@ -33,6 +39,7 @@ class ModelFile:
         quantization: Of most tensors, such as Q4_K_M.
         parameters: All of them.
         active_parameters: Those that one token passes through.
+        head_parameters: Of those, the ones that only a token whose next one is asked for passes through.
         weights_bytes: All tensors.
         read_bytes: Weights that one token reads.
         layers: Without those that only predict further tokens.
@@ -48,6 +55,7 @@ class ModelFile:
     quantization: str | None
     parameters: int
     active_parameters: float
+    head_parameters: int
     weights_bytes: int
     read_bytes: float
     layers: int | None
@@ -101,6 +109,7 @@ def read_model(path: Path) -> ModelFile:
     architecture = facts.get("general.architecture")
     own = _of_architecture(architecture, facts)
     tensors = [tensor for reader in readers for tensor in reader.tensors]
+    elements = {tensor.name: int(tensor.n_elements) for tensor in tensors}
     n_layers = own.get("block_count")
     if isinstance(n_layers, int):
         n_layers -= own.get("nextn_predict_layers") or 0
@@ -113,10 +122,9 @@ def read_model(path: Path) -> ModelFile:
         name=path.name,
         architecture=architecture,
         quantization=_file_type(LlamaFileType, facts.get("general.file_type")),
-        parameters=sum(int(tensor.n_elements) for tensor in tensors),
-        active_parameters=sum(
-            int(tensor.n_elements) * share for tensor, share in zip(tensors, shares, strict=True)
-        ),
+        parameters=sum(elements.values()),
+        active_parameters=sum(n * share for n, share in zip(elements.values(), shares, strict=True)),
+        head_parameters=elements.get(_HEAD) or elements.get(_EMBEDDING, 0),
         weights_bytes=sum(int(tensor.n_bytes) for tensor in tensors),
         read_bytes=sum(int(tensor.n_bytes) * share for tensor, share in zip(tensors, shares, strict=True)),
         layers=n_layers if isinstance(n_layers, int) else None,
@@ -153,9 +161,20 @@ def _open(path: Path) -> Any:
 
 
 def _of_architecture(architecture: str | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """The architecture's own metadata, its prefix left out."""
+    """The counts of the architecture's own metadata, its prefix left out; none that no model has."""
     prefix = f"{architecture}."
-    return {key.removeprefix(prefix): value for key, value in facts.items() if key.startswith(prefix)}
+    own = {key.removeprefix(prefix): value for key, value in facts.items() if key.startswith(prefix)}
+    counts = {key: value for key, value in own.items() if _is_count(value, _MOST)}
+    if not _is_count(counts.get("block_count"), _MOST_LAYERS):
+        counts.pop("block_count", None)
+    return counts
+
+
+def _is_count(value: object, most: int) -> bool:
+    """A number a model may have, or one for each of its layers."""
+    if isinstance(value, list):
+        return len(value) <= _MOST_LAYERS and all(_is_count(one, most) for one in value)
+    return isinstance(value, int) and 0 <= value <= most
 
 
 def _shares_read(names: Iterable[str], n_layers: object, experts_read: float) -> list[float]:
@@ -165,7 +184,7 @@ def _shares_read(names: Iterable[str], n_layers: object, experts_read: float) ->
     further tokens and rest; of experts the chosen ones are read.
     """
     names = list(names)
-    tied = "output.weight" not in names
+    tied = _HEAD not in names
 
     def share(name: str) -> float:
         if name.startswith("token_embd.") and tied:

@@ -33,7 +33,7 @@ def measured_hardware(given: Machine, tflops: float | None) -> Hardware | None:
     on_gpu = found.model is not None and found.model.on_gpu
     return Hardware(
         name="this machine",
-        bandwidth_bounds_gb_s=None if on_gpu else (found.memory_gb_s,) * 2,
+        bandwidth_bounds_gb_s=None if on_gpu else found.memory_bounds_gb_s,
         tensor_tflops=tflops,
         memory_bytes=given.vram_bytes or (None if on_gpu else found.machine.memory_bytes),
         calibrated=found,

@@ -21,6 +21,14 @@ six standard deviations from first to last), beside the bootstrap of the same me
     expanded, lowest       85.5   92.2  96.4  96.9  95.9  95.2
     studentised, lowest    93.7   93.1  92.8  92.6  93.1  91.8
 
+An interval is of its run only. A host can stay for minutes in one of several ways to run two threads, so
+quiet repeats of one trial can have intervals that don't overlap: their ratios scattered by about 6 % for a
+change that adds a core, by 1 % for a prefix that is kept. A run can't see that in itself, and it differs by
+change and machine: no interval is widened by it, and the sentences say "in this run".
+
+Each outcome has its own 95 %. A trial has three, of which at least one misses in up to 14 % of trials, and
+several remedies more: the total decides a remedy's verdict, its phases say where that comes from.
+
 No bootstrap of a median goes beyond the range of its pairs, and the studentised one is up to eight times as
 wide where one run is far off. With scatter of 3 % a run, a decode that is 5 % slower is found by 29, 40, 48,
 62, 72 and 83 % of the trials, one that is 10 % slower by 75 to 100 %, and 1 to 4 % call a difference where
@@ -93,21 +101,25 @@ class Outcome:
 
     Attributes:
         phase: which.
-        before_ms, after_ms: the mean of a request, of the median run.
+        before_ms: the mean of a request, of the median run.
         ratio: after over before, of the median pair.
-        low, high: its 95 % interval; None of fewer than `LEAST_PAIRS`.
+        low, high: its 95 % interval in this run; None of fewer than `LEAST_PAIRS`.
         pairs: that it rests on.
         requests: of each run, those whose time is known in every run.
     """
 
     phase: Phase
     before_ms: float
-    after_ms: float
     ratio: float
     low: float | None
     high: float | None
     pairs: int
     requests: int
+
+    @property
+    def after_ms(self) -> float:
+        """The mean of a request after the change: by the ratio, so that it lies in `interval_ms`."""
+        return self.before_ms * self.ratio
 
     @property
     def verdict(self) -> Verdict:
@@ -121,7 +133,7 @@ class Outcome:
 
     @property
     def within(self) -> float | None:
-        """How large a difference, as a share of before, would still fit the interval; at least `FLOOR`."""
+        """The largest change, as a share of before, that still fits the interval; at least `FLOOR`."""
         if self.low is None or self.high is None:
             return None
         return max(1 - self.low, self.high - 1, FLOOR)
@@ -151,12 +163,12 @@ class Outcome:
         if self.is_noisy:
             ends = f"from {change(self.low)} to {change(self.high)}"
             return f"{subject}: too noisy to tell; the interval goes {ends}."
-        return f"No difference measurable {_PLACE[self.phase]} (±{percent(self.within)})."
+        return f"No difference measurable {_PLACE[self.phase]} (within ±{percent(self.within)} in this run)."
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of each phase; None where no request's time is known in every run."""
+    """The outcome of each phase, and of both; None where no request's time is known in every run."""
 
     prefill: Outcome | None
     decode: Outcome | None
@@ -197,13 +209,12 @@ def _outcome(phase: Phase, pairs: Sequence[Pair]) -> Outcome | None:
     if not times.size:
         return None
     means = times.mean(axis=2)
-    before, after = np.median(means, axis=0)
     logs = np.log(means[:, 1] / means[:, 0])
     low, high = (
         (None, None) if len(pairs) < LEAST_PAIRS else (float(np.exp(x)) for x in median_interval(logs))
     )
-    ratio = float(np.exp(np.median(logs)))
-    return Outcome(phase, float(before), float(after), ratio, low, high, len(pairs), times.shape[2])
+    before, ratio = float(np.median(means[:, 0])), float(np.exp(np.median(logs)))
+    return Outcome(phase, before, ratio, low, high, len(pairs), times.shape[2])
 
 
 def median_interval(values: Array) -> tuple[float, float]:
@@ -268,9 +279,9 @@ def change(ratio: float, more: str = "") -> str:
 def _span(low: float, high: float) -> str:
     """The interval of a change that is one: both ends on one side of none."""
     if high >= 2 or low >= 2:
-        return f" ({low:.1f} to {high:.1f} times)"
+        return f" ({low:.1f} to {high:.1f} times in this run)"
     near, far = (percent(share) for share in sorted((abs(1 - low), abs(1 - high))))
-    return f" ({near.removesuffix(' %')} to {far})" if near != far else ""
+    return f" ({near.removesuffix(' %')} to {far} in this run)" if near != far else " in this run"
 
 
 def _time(ms: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from advisor.probe.client import Sample
     from advisor.probe.plan import Plan, Planned
     from advisor.probe.target import Target
+    from advisor.redact import Plain
     from advisor.sources.served.web import Web
 
     Tell = Callable[[Sequence[Planned]], None]
@@ -42,6 +43,28 @@ class Asked:
     too_long: dict[int, str] = field(default_factory=dict)
     fault: str | None = None
     is_interrupted: bool = False
+
+    def shown(self, words: Plain) -> Asked:
+        """The same with the server's texts as they may be shown."""
+        target, texts = self.target, words.text
+        return replace(
+            self,
+            target=replace(
+                target,
+                model=target.model and words.model(target.model),
+                version=target.version and words.version(target.version),
+            ),
+            samples=[
+                replace(
+                    one,
+                    model=one.model and words.model(one.model),
+                    request_id=one.request_id and texts(one.request_id),
+                    finish_reason=one.finish_reason and texts(one.finish_reason),
+                )
+                for one in self.samples
+            ],
+            too_long={tokens: texts(why) for tokens, why in self.too_long.items()},
+        )
 
 
 def ask_all(

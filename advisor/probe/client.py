@@ -16,7 +16,7 @@ from parsers.formats.llama_server import body as llama_server
 from parsers.formats.ollama import bodies as ollama
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from advisor.probe.plan import Planned
     from advisor.probe.target import Target
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _NOWHERE = At(0, 0, None, b"", 0)
 _REFUSED = (400, 413, 422)
+ALONE = 1.1
+"""Up to so many tokens an event, each has one of its own; some tokens are no text."""
 _TOO_LONG = ("context", "too long", "too large", "max_model_len", "maximum")
 
 
@@ -56,7 +58,9 @@ class Sample:
         came_s: when each event with new text came.
         prompt_tokens, cached_tokens, output_tokens: as the server counts them; ``None`` where it does not.
         own: what the server's own clock says of it; ``None`` where it says nothing.
-        request_id, model, finish_reason: as the server says them.
+        request_id, model, finish_reason: as the server says them, cleaned.
+        first_tokens: of the output, those that came with the first event: the time to the first token has
+            paid for them.
     """
 
     planned: Planned
@@ -70,6 +74,7 @@ class Sample:
     request_id: str | None = None
     model: str | None = None
     finish_reason: str | None = None
+    first_tokens: int = 1
 
     @property
     def ttft_ms(self) -> float:
@@ -88,10 +93,10 @@ class Sample:
 
     @property
     def decode_steps(self) -> int | None:
-        """Tokens after the first; ``None`` where nobody counts, or all came at once."""
+        """Tokens after those of the first event; ``None`` where nobody counts, or all came at once."""
         if self.output_tokens is None or len(self.came_s) < 2:
             return None
-        return max(self.output_tokens - 1, 0) or None
+        return max(self.output_tokens - self.first_tokens, 0) or None
 
     @property
     def prefill_tokens(self) -> int | None:
@@ -104,6 +109,7 @@ class _Heard:
     """What a stream has said so far."""
 
     came_s: list[float] = field(default_factory=list)
+    characters: list[int] = field(default_factory=list)
     usage: dict[str, Any] = field(default_factory=dict)
     last: dict[str, Any] = field(default_factory=dict)
     own: Request | None = None
@@ -124,8 +130,9 @@ class _Heard:
             raise ProbeError(f"it broke off: {error_of(said) or 'an error that it does not explain'}")
         self.last = {**self.last, **said}
         self.usage = said["usage"] if isinstance(said.get("usage"), dict) else self.usage
-        if _has_text(said):
+        if characters := _characters(said):
             self.came_s.append(event.at_s)
+            self.characters.append(characters)
         read = ollama.request_of if api is Api.OLLAMA else llama_server.request_of
         if "timings" in said or said.get("done") is True:
             self.own = read(said, _NOWHERE, _NOWHERE)
@@ -175,6 +182,7 @@ def _sample(planned: Planned, started_at: datetime, sent_s: float, heard: _Heard
         prompt = own.prompt_tokens if prompt is None else prompt
         cached = own.cached_tokens if own.cached_tokens is not None else cached
         output = own.output_tokens if output is None else output
+    finish_reason = heard.finish_reason or (own.finish_reason if own else None)
     return Sample(
         planned,
         started_at,
@@ -184,10 +192,21 @@ def _sample(planned: Planned, started_at: datetime, sent_s: float, heard: _Heard
         cached_tokens=cached,
         output_tokens=output or None,
         own=own,
-        request_id=text(heard.last, "id"),
-        model=text(heard.last, "model"),
-        finish_reason=heard.finish_reason or (own.finish_reason if own else None),
+        request_id=clean(text(heard.last, "id") or "") or None,
+        model=clean(text(heard.last, "model") or "") or None,
+        finish_reason=clean(finish_reason or "") or None,
+        first_tokens=_first_tokens(output or 0, heard.characters),
     )
+
+
+def _first_tokens(output: int, characters: Sequence[int]) -> int:
+    """Tokens of the first event: 1 where each has one, else by its share of the text.
+
+    Engines differ: some hold all tokens back until there are a few, some send the first one alone.
+    """
+    if output <= ALONE * len(characters):
+        return 1
+    return max(round(output * characters[0] / sum(characters)), 1)
 
 
 def _choices(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -198,11 +217,12 @@ def _choices(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield one
 
 
-def _has_text(said: dict[str, Any]) -> bool:
-    """Whether an event brings text; what a model thinks is made of tokens too."""
+def _characters(said: dict[str, Any]) -> int:
+    """Of the text that an event brings; what a model thinks is made of tokens too."""
     holders = [said.get("message"), *(choice.get("delta", choice) for choice in _choices(said))]
     keys = ("content", "reasoning_content", "reasoning", "thinking", "text")
-    return any(isinstance(one, dict) and any(one.get(key) for key in keys) for one in holders)
+    texts = (text(one, key) for one in holders if isinstance(one, dict) for key in keys)
+    return sum(len(one) for one in texts if one is not None)
 
 
 def _refusal(answer: Answer, target: Target) -> ProbeError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.probe import separate
+from advisor.probe import prefill, separate
+from advisor.probe.client import ALONE
 from advisor.probe.plan import Kind
 from advisor.probe.result import Probe
 from advisor.probe.target import UNKNOWN
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
     from advisor.probe.asking import Asked
     from advisor.probe.client import Sample
     from advisor.probe.plan import Plan
+    from advisor.probe.result import Cached, Prefill
     from advisor.probe.waiting import Waits
 
 _CUT = 0.6
 """Prompts come out within a fifth of the size that is aimed at; so few tokens are not all of one."""
-_EVENTS = 1.1
-"""More tokens an event than this, and gaps between events are no gaps between tokens."""
 
 
 def found(asked: Asked, plan: Plan, address: str) -> Probe:
@@ -34,8 +34,9 @@ def found(asked: Asked, plan: Plan, address: str) -> Probe:
         address: of the server, as it may be shown.
     """
     samples, target = asked.samples, asked.target
-    line, waited = separate.prefill(samples), waits(samples)
-    alone = separate.lone(samples)
+    alone, waited = separate.lone(samples), waits(samples)
+    line = prefill.fit(alone)
+    cached = separate.cached(samples, line)
     return Probe(
         schema="phasewise.probe/1",
         address=address,
@@ -51,17 +52,17 @@ def found(asked: Asked, plan: Plan, address: str) -> Probe:
         lengths=separate.lengths(samples, line),
         prefill=line,
         decode=separate.decode(samples),
-        cached=separate.cached(samples),
+        cached=cached,
         queue=waited.result if waited else None,
         server=separate.server(samples, line),
         alone=separate.shares(alone, target, line),
         together=separate.shares(waited.samples, target, line, waited) if waited else None,
-        unknown=list(_unknown(asked, waited)),
-        next=list(_next(asked, waited, address)),
+        unknown=list(_unknown(asked, line, waited)),
+        next=list(_next(asked, cached, waited, address)),
     )
 
 
-def _unknown(asked: Asked, waited: Waits | None) -> Iterator[str]:
+def _unknown(asked: Asked, line: Prefill | None, waited: Waits | None) -> Iterator[str]:
     """Why something is null, a sentence each."""
     samples = asked.samples
     for tokens, why in asked.too_long.items():
@@ -75,8 +76,12 @@ def _unknown(asked: Asked, waited: Waits | None) -> Iterator[str]:
         return
     if not any(one.prompt_tokens for one in samples):
         yield "Prefill in tokens per second: the server does not count prompt tokens (no `usage`)."
-    elif separate.prefill(samples) is None:
+    elif line is None:
         yield "Prefill in tokens per second: that takes prompts of two lengths at least, four in all."
+    elif line.tok_s is None:
+        yield "One rate of prefill: attention makes longer prompts slower, so each length has its own."
+    elif len({one.planned.tokens for one in separate.lone(samples)}) < prefill.CURVE_LENGTHS:
+        yield "Whether prefill slows down with length, which hides what requests cost: give three --lengths."
     yield from _of_decode(samples)
     if waited is None:
         yield "Queueing: too few of the requests that were sent at once got an answer."
@@ -99,14 +104,14 @@ def _of_decode(samples: Sequence[Sample]) -> Iterator[str]:
         yield "Decode: each answer came as one piece; it is not streamed, or has one token."
         return
     events, tokens = sum(len(one.came_s) for one in timed), sum(one.output_tokens or 0 for one in timed)
-    if tokens > _EVENTS * events:
+    if tokens > ALONE * events:
         yield f"Gaps between tokens: an event holds {tokens / events:.1f} of them."
     least = min(one.output_tokens or 0 for one in counted)
     if least < max(one.output_tokens or 0 for one in counted) / 2:
         yield f"Decode is less sure: some answers ended early, one after {plural(least, 'token')}."
 
 
-def _next(asked: Asked, waited: Waits | None, address: str) -> Iterator[str]:
+def _next(asked: Asked, again: Cached | None, waited: Waits | None, address: str) -> Iterator[str]:
     """What to do now."""
     if any(one.own for one in asked.samples if one.planned.kind is Kind.LENGTH):
         yield f"Your own requests, not these: `phasewise tail {address}`, or `phasewise analyze` on its log."
@@ -120,6 +125,5 @@ def _next(asked: Asked, waited: Waits | None, address: str) -> Iterator[str]:
             f"{plural(waited.served, 'request')} at a time: of {len(waited.samples)} at once the last waited "
             f"{duration(late)}. More slots help if the memory allows them; its log says how often it happens."
         )
-    again = separate.cached(asked.samples)
     if again is not None and again.is_cached is False:
         yield "No prefix was cached: see whether the engine's prefix cache is off; repeats would come faster."

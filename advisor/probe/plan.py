@@ -2,8 +2,8 @@
 
 - A warm-up is dropped. It loads the model, and tells how many characters a token of this model has.
 - Prompts of each length, all different, several times: the time to the first token against the prompt's
-  tokens is a line. Its slope is prefill, its start is what every request costs. In each round the lengths
-  take another turn, so each comes as early as the others: a steady drift does not look like length.
+  tokens is prefill, and its start is what every request costs. In each round the lengths take another turn,
+  so each comes as early as the others: a steady drift does not look like length.
 - One prompt again: it comes faster where prefixes are cached.
 - Short prompts at once: who comes late has waited.
 
@@ -23,7 +23,6 @@ LENGTHS, OUTPUT = (128, 512, 2048), 32
 ROUNDS, REPEATS, AT_ONCE = 3, 2, 4
 CHARACTERS = 4.5
 """Of a token of English prose, until the warm-up tells."""
-MOST_TOKENS = 100_000
 _SPARE, _TEMPLATE = 1.15, 64
 """How far a prompt may come out longer than aimed at, and what a chat template adds."""
 _ASKED = "Write a long story about all of this, and leave nothing out."
@@ -124,21 +123,6 @@ class Plan:
                 f"{context:,} tokens with {self.output} to generate."
             )
         return Plan(fitting, self.output, self.nonce)
-
-
-def lengths_of(text: str) -> tuple[int, ...]:
-    """``--lengths`` as given: whole numbers with commas between.
-
-    Raises:
-        InputError: they are none.
-    """
-    try:
-        lengths = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        lengths = []
-    if not lengths or lengths[0] < 1 or lengths[-1] > MOST_TOKENS:
-        raise InputError(f"--lengths {text}: give prompt tokens such as 128,512,2048 (to {MOST_TOKENS:,}).")
-    return tuple(lengths)
 
 
 def _turned(lengths: tuple[int, ...], by: int) -> tuple[int, ...]:

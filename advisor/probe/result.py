@@ -44,9 +44,12 @@ class Length(Section):
 
 
 class Prefill(Section):
-    """The line through times to the first token: ``fixed_ms`` + tokens / ``tok_s``."""
+    """What is added to ``fixed_ms``, which every request costs, for each token of a prompt.
 
-    tok_s: Interval
+    ``tok_s`` is null where attention makes longer prompts slower: each of ``lengths`` then has its own rate.
+    """
+
+    tok_s: Interval | None
     fixed_ms: Interval
     requests: int
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import median, stdev
 from typing import TYPE_CHECKING
 
 from advisor.model import Phases
 from advisor.probe.plan import Kind
-from advisor.probe.result import (
-    Cached,
-    Decode,
-    Interval,
-    Length,
-    Prefill,
-    Server,
-    Shares,
-)
+from advisor.probe.result import Cached, Decode, Length, Server, Shares
 from advisor.probe.rows import rows_of
 from advisor.probe.waiting import own_ms
 
@@ -23,13 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from advisor.probe.client import Sample
+    from advisor.probe.result import Interval, Prefill
     from advisor.probe.target import Target
     from advisor.probe.waiting import Waits
 
 _WHOLE = 0.9
 """From this share of the tokens in events of their own, gaps between events are gaps between tokens."""
 _FASTER, _AS_SLOW = 0.7, 0.85
-"""A repeat that takes less of the time to the first token was cached, one that takes more was not."""
+"""A repeat that takes less of the first prefill was cached, one that takes more was not."""
+_CLEAR = 3
+"""Prefill that is not so many times the scatter of the times to the first token can't be compared."""
 
 
 def lone(samples: Iterable[Sample]) -> list[Sample]:
@@ -40,26 +35,6 @@ def lone(samples: Iterable[Sample]) -> list[Sample]:
 def of_kind(samples: Iterable[Sample], kind: Kind) -> list[Sample]:
     """Those of a kind."""
     return [one for one in samples if one.planned.kind is kind]
-
-
-def prefill(samples: Sequence[Sample]) -> Prefill | None:
-    """The line through the times to the first token; ``None`` without counts, or without two lengths."""
-    from rules.lines import fit_line
-
-    counted = [(one.prefill_tokens, one.ttft_ms) for one in lone(samples) if one.prefill_tokens]
-    fitted = fit_line([n for n, _ in counted], [ms for _, ms in counted]) if counted else None
-    if fitted is None or fitted[1].value <= 0:
-        return None
-    start, slope = fitted
-    return Prefill(
-        tok_s=Interval(
-            value=1000 / slope.value,
-            low=1000 / slope.high,
-            high=1000 / slope.low if slope.low > 0 else None,
-        ),
-        fixed_ms=Interval(value=start.value, low=start.low, high=start.high),
-        requests=len(counted),
-    )
 
 
 def lengths(samples: Sequence[Sample], line: Prefill | None) -> list[Length]:
@@ -119,20 +94,20 @@ def decode(samples: Sequence[Sample]) -> Decode | None:
     )
 
 
-def cached(samples: Sequence[Sample]) -> Cached | None:
+def cached(samples: Sequence[Sample], line: Prefill | None) -> Cached | None:
     """The prompt that was sent again, if it was."""
     repeats = of_kind(samples, Kind.REPEAT)
-    first = next(
-        (one for one in lone(samples) if repeats and one.planned.name == repeats[0].planned.name), None
-    )
+    alone = lone(samples)
+    first = next((one for one in alone if repeats and one.planned.name == repeats[0].planned.name), None)
     if first is None:
         return None
     again_ms = median(one.ttft_ms for one in repeats)
     prompt, counted = repeats[-1].prompt_tokens, repeats[-1].cached_tokens
-    part = again_ms / first.ttft_ms
-    is_cached = True if part < _FASTER else False if part > _AS_SLOW else None
     if counted is not None and prompt:
-        is_cached = counted > prompt / 2
+        is_cached: bool | None = counted > prompt / 2
+    else:
+        alike_ms = [one.ttft_ms for one in alone if one.planned.tokens == first.planned.tokens]
+        is_cached = _is_cached(alike_ms, first.ttft_ms, again_ms, line.fixed_ms if line else None)
     return Cached(
         first_ttft_ms=first.ttft_ms,
         repeat_ttft_ms=again_ms,
@@ -140,6 +115,28 @@ def cached(samples: Sequence[Sample]) -> Cached | None:
         cached_tokens=counted,
         is_cached=is_cached,
     )
+
+
+def _is_cached(
+    alike_ms: Sequence[float], first_ms: float, again_ms: float, fixed_ms: Interval | None
+) -> bool | None:
+    """Whether prefill took less the second time, whatever in its interval every request costs.
+
+    Args:
+        alike_ms: times to the first token of prompts of this length that no cache knew.
+        first_ms: of this one, the first time.
+        again_ms: of this one, again.
+        fixed_ms: what every request costs; unknown, it may be most of it.
+    """
+    at_least_ms, about_ms = (fixed_ms.low, fixed_ms.value) if fixed_ms else (0.0, 0.0)
+    if len(alike_ms) < 2 or first_ms - about_ms <= _CLEAR * stdev(alike_ms):
+        return None
+    if again_ms - at_least_ms < _FASTER * (first_ms - at_least_ms):
+        return True
+    at_most_ms = fixed_ms.high if fixed_ms else None
+    if at_most_ms is None or first_ms <= at_most_ms:
+        return None
+    return False if again_ms - at_most_ms > _AS_SLOW * (first_ms - at_most_ms) else None
 
 
 def server(samples: Sequence[Sample], line: Prefill | None) -> Server | None:

@@ -41,7 +41,7 @@ class Target:
     Attributes:
         engine: as rows call it; `UNKNOWN` where it does not say.
         version, context, slots: as far as it says.
-        model: to ask for; ``None`` where it has no list.
+        model: to ask for, without what would reach a terminal as commands; ``None`` where it has no list.
         api: how.
         with_usage: it is asked to count tokens; a few servers refuse the question.
     """
@@ -69,7 +69,7 @@ class Target:
     @property
     def title(self) -> str | None:
         """The model for people: of a path only the file."""
-        return self.model and clean(self.model.replace("\\", "/").rpartition("/")[2] or self.model)
+        return self.model and (self.model.replace("\\", "/").rpartition("/")[2] or self.model)
 
     def by_completions(self) -> Target:
         """The same server, asked without a chat template."""
@@ -125,7 +125,8 @@ def find(web: Web, model: str | None) -> Target:
     name = engine.name if engine is not None else UNKNOWN
     chosen = _chosen(web.name, _names(models.json()), model)
     api = Api.OLLAMA if name == "ollama" else Api.CHAT
-    return Target(name, facts.get("engine_version"), facts.get("context"), facts.get("slots"), chosen, api)
+    version = clean(facts.get("engine_version") or "") or None
+    return Target(name, version, facts.get("context"), facts.get("slots"), chosen, api)
 
 
 def require_key(web: Web, answer: Answer) -> None:
@@ -142,7 +143,7 @@ def require_key(web: Web, answer: Answer) -> None:
 def _names(said: Any) -> list[str]:
     listed = said.get("data") if isinstance(said, dict) else None
     named = (text(one, "id") for one in listed if isinstance(one, dict)) if isinstance(listed, list) else ()
-    return [name for name in named if name is not None]
+    return [shown for name in named if name is not None and (shown := clean(name))]
 
 
 def _chosen(address: str, names: list[str], asked: str | None) -> str | None:
@@ -153,7 +154,7 @@ def _chosen(address: str, names: list[str], asked: str | None) -> str | None:
     """
     if not names:
         return asked
-    there = ", ".join(clean(name) for name in names[:_MOST_NAMED])
+    there = ", ".join(names[:_MOST_NAMED])
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     if asked is None and len(names) > 1:
         raise InputError(f"{address} has several models; say --model with one of {there}{more}.")

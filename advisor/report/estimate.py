@@ -161,6 +161,8 @@ def _needed(found: Estimate) -> str:
         return "give --gguf FILE or --weights-bytes N"
     if found.hardware.calibrated is None:
         return "give --device NAME or --bandwidth GB/s"
+    if not found.ask.flash_attention and found.hardware.calibrated.model:
+        return "it was measured with flash attention only"
     return "memory alone does not tell it; run `phasewise calibrate --model FILE` with a model of this size"
 
 

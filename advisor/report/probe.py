@@ -20,9 +20,11 @@ from advisor.report.page import bar_of
 from rules.words import count, duration, percent, plural, rate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import RenderableType
 
-    from advisor.probe.result import Cached, Decode, Prefill, Probe, Queue, Server, Shares
+    from advisor.probe.result import Cached, Decode, Length, Prefill, Probe, Queue, Server, Shares
 
 
 def show(probe: Probe) -> None:
@@ -98,7 +100,7 @@ def phases(probe: Probe) -> list[str]:
     """A sentence for each phase that is known."""
     return [
         *_of_queue(probe.queue),
-        *_of_prefill(probe.prefill),
+        *_of_prefill(probe.prefill, probe.lengths),
         *_of_cache(probe.cached),
         *_of_decode(probe.decode),
         *_of_server(probe.server),
@@ -120,12 +122,20 @@ def _of_queue(queue: Queue | None) -> list[str]:
     return [f"{told}. The last waited {duration(max(waited))} ({clock})."]
 
 
-def _of_prefill(line: Prefill | None) -> list[str]:
+def _of_prefill(line: Prefill | None, lengths: Sequence[Length]) -> list[str]:
     if line is None:
         return []
     speed, fixed = line.tok_s, line.fixed_ms
-    high = rate(speed.high) if speed.high is not None else "more"
-    tokens = f"Prefill: {rate(speed.value)} ({rate(speed.low)} to {high}) for each further token"
+    if speed is None:
+        each = [
+            f"{rate(one.prefill_tok_s)} at {count(one.prompt_tokens)}"
+            for one in lengths
+            if one.prefill_tok_s and one.prompt_tokens
+        ]
+        tokens = f"Prefill: {', '.join(each)} prompt tokens (attention grows with the prompt)"
+    else:
+        high = rate(speed.high) if speed.high is not None else "more"
+        tokens = f"Prefill: {rate(speed.value)} ({rate(speed.low)} to {high}) for each further token"
     if fixed.low <= 0:
         return [f"{tokens}; what every request costs is too little to tell (at most {duration(fixed.high)})."]
     every = f"{duration(fixed.value)} ({duration(fixed.low)} to {duration(fixed.high)})"

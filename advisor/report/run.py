@@ -34,7 +34,8 @@ def page(run: Run) -> list[RenderableType]:
     """The page's blocks."""
     blocks: list[RenderableType] = [Text(heading(run), style="dim"), Text()]
     for tried in run.tries:
-        blocks += [title(f"Tried: {name(tried)}"), indented(hanging("", tried.sentence, style="bold"))]
+        blocks += [title("Tried"), indented(Text(name(tried)))]
+        blocks += [indented(hanging("", tried.sentence, style="bold"))]
         if rows := trial_rows(tried):
             blocks += [indented(table(rows))]
         blocks += [indented(hanging("- ", words)) for words in details(tried)]

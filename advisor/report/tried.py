@@ -58,7 +58,7 @@ def append(run: Run, path: Path) -> None:
         said["tries"] += [one.model_dump(mode="json") for one in run.tries]
         made = json.dumps(said, indent=2) + "\n"
     with replacing(path) as file:
-        file.write(made.encode())
+        file.write(made.encode("utf-8", "replace"))
 
 
 def _read(path: Path) -> str:

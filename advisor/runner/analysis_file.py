@@ -67,6 +67,7 @@ class Summary(_Part):
 class Device(_Part):
     """A device that the engine found."""
 
+    name: str = ""
     backend: str | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.calibration import SCHEMA, Calibration, DecodeRate, ModelRates, PrefillRate, Rate, ReadRate, here
-from advisor.runner.kernels import Memory, Product
-from advisor.runner.settings import Settings
+from advisor.runner.cores import cores
+from advisor.runner.kernels import Memory, Product, uncached_bytes
+from advisor.runner.settings import BATCH, UBATCH, Settings
 from advisor.runner.shapes import sweep
 from advisor.runner.workload import Workload, tokenised
 from rules.physics.layers import cache_size_bytes
@@ -26,17 +28,14 @@ if TYPE_CHECKING:
     from advisor.runner.engine import Backend, Engine, Timed
     from advisor.runner.workload import Prompt
 
-LENGTHS = (128, 512, 1024)
-CONTEXT = 1280
+LENGTHS = (128, 1024)
+CONTEXT, OUTPUT_TOKENS = 1280, 32
 
-_MEMORY_S, _COMPUTE_S = 1.0, 1.0
-_LEAST_BYTES, _BYTES_PER_CORE, _FREE_SHARE = 256 << 20, 32 << 20, 0.125
-"""Of memory to read: four times the last cache of most processors, and of no more than is free to spare."""
-
-_SIDE = 1024
+_PART_S, _SIDE = 1.0, 1024
+_WARM_TOKENS, _WARM_OUTPUT_TOKENS = 32, 4
 _TIMES, _LEAST_TIMES = 3, 2
 MODEL_S = 18.0
-"""Each prompt is run so often; with a slow model the longer ones are left out, so that all ends in time."""
+"""Each prompt is run so often; with a slow model less often, or the long one not at all, to end in time."""
 
 
 def measured(
@@ -44,8 +43,9 @@ def measured(
     path: Path | None,
     backend: Backend | None,
     tell: Callable[[str], None],
+    note: Callable[[], None],
     *,
-    seconds: float = _MEMORY_S,
+    seconds: float = _PART_S,
     memory_bytes: int | None = None,
 ) -> Calibration:
     """The figures of this machine.
@@ -55,6 +55,7 @@ def measured(
         path: the file.
         backend: runs it.
         tell: hears what is being measured.
+        note: called whenever something was, while what measured it still runs.
         seconds: for each number of threads, and for arithmetic.
         memory_bytes: to read; ``None`` for much more than the caches hold.
 
@@ -62,7 +63,7 @@ def measured(
         advisor.runner.engine.EngineError: the model can't be run.
     """
     machine = here()
-    size = memory_bytes or _memory_bytes(machine.cores)
+    size = memory_bytes or uncached_bytes(machine.cores)
     memory = []
     for threads in sorted({1, 2, machine.cores // 2, machine.cores} & set(range(1, machine.cores + 1))):
         tell(f"reading memory with {plural(threads, 'thread')}")
@@ -72,10 +73,11 @@ def measured(
     product = Product(_SIDE)
     product.rates(0.0)
     compute = _rate(product.rates(seconds))
+    note()
     rates = None
     if model is not None and path is not None and backend is not None:
         tell(f"loading {model.name}")
-        rates = _of_model(model, path, backend, tell)
+        rates = _of_model(model, path, backend, tell, note)
     return Calibration(
         schema=SCHEMA,
         measured_at=datetime.now(UTC).replace(microsecond=0),
@@ -86,55 +88,75 @@ def measured(
     )
 
 
-def _memory_bytes(cores: int) -> int:
-    import psutil
-
-    wanted = max(_LEAST_BYTES, _BYTES_PER_CORE * cores)
-    return min(wanted, int(psutil.virtual_memory().available * _FREE_SHARE))
-
-
 def _rate(rates: Sequence[float]) -> Rate:
     return Rate(best=float(max(rates)), median=float(np.median(rates)))
 
 
-def _of_model(model: ModelFile, path: Path, backend: Backend, tell: Callable[[str], None]) -> ModelRates:
+def _of_model(
+    model: ModelFile, path: Path, backend: Backend, tell: Callable[[str], None], note: Callable[[], None]
+) -> ModelRates:
+    threads = cores()
+    settings = Settings(
+        path,
+        context=CONTEXT,
+        batch=BATCH,
+        ubatch=UBATCH,
+        threads=threads,
+        threads_batch=threads,
+        flash_attention=True,
+    )
     with TemporaryDirectory(prefix="phasewise-") as folder:
         log = Path(folder) / "engine.log"
-        with backend.start(Settings(path, context=CONTEXT), log) as engine:
-            prefill, decode = _rates(model, engine, tell)
+        with backend.start(settings, log) as engine:
+            runs = _runs(engine, tell, note)
             return ModelRates(
                 name=model.name,
                 read_bytes=model.read_bytes,
                 engine=engine.name,
                 engine_version=engine.version,
                 on_gpu=any(processor.is_gpu for processor in engine.processors),
-                prefill=prefill,
-                decode=decode,
+                threads=threads,
+                flash_attention=True,
+                prefill=[rate for _, timed in runs for rate in _prefill(model, timed)],
+                decode=[rate for prompt, timed in runs for rate in _decode(model, len(prompt.tokens), timed)],
             )
 
 
-def _rates(
-    model: ModelFile, engine: Engine, tell: Callable[[str], None]
-) -> tuple[list[PrefillRate], list[DecodeRate]]:
-    prompts = tokenised(Workload("calibrate", tuple(sweep(LENGTHS))), engine)
-    _asked(engine, prompts[0])
-    end = time.monotonic() + MODEL_S
-    prefill: list[PrefillRate] = []
-    decode: list[DecodeRate] = []
-    for prompt in prompts:
-        tell(prompt.ask.label)
-        timed: list[Timed] = []
-        least = 0 if prefill else _LEAST_TIMES
-        while len(timed) < _TIMES and (time.monotonic() < end or len(timed) < least):
-            timed.append(_asked(engine, prompt))
-        prefill += _prefill(model, timed)
-        decode += _decode(model, len(prompt.tokens), timed)
-    return prefill, decode
+def _runs(
+    engine: Engine, tell: Callable[[str], None], note: Callable[[], None]
+) -> list[tuple[Prompt, list[Timed]]]:
+    """Each prompt in turn, several times over: what disturbs the machine for a while meets them all."""
+    asks = [replace(ask, output_tokens=OUTPUT_TOKENS) for ask in sweep(LENGTHS)]
+    prompts = tokenised(Workload("calibrate", tuple(asks)), engine)
+
+    def asked(tokens: Sequence[int], output_tokens: int) -> Timed:
+        engine.forget()
+        timed = engine.ask(tokens, output_tokens)
+        note()
+        return timed
+
+    asked(prompts[0].tokens[:_WARM_TOKENS], _WARM_OUTPUT_TOKENS)
+    begin_s = time.monotonic()
+    first = asked(prompts[0].tokens, OUTPUT_TOKENS)
+    if _LEAST_TIMES * _round_s(first, prompts) > MODEL_S:
+        prompts = prompts[:1]
+    runs: list[tuple[Prompt, list[Timed]]] = [(prompt, []) for prompt in prompts]
+    runs[0][1].append(first)
+    for number in range(1, _TIMES + 1):
+        if number > _LEAST_TIMES and (time.monotonic() - begin_s) * number / (number - 1) > MODEL_S:
+            break
+        tell(f"prompts, round {number} of {_TIMES}")
+        for prompt, timed in runs:
+            if len(timed) < number:
+                timed.append(asked(prompt.tokens, OUTPUT_TOKENS))
+    return runs
 
 
-def _asked(engine: Engine, prompt: Prompt) -> Timed:
-    engine.forget()
-    return engine.ask(prompt.tokens, prompt.ask.output_tokens)
+def _round_s(first: Timed, prompts: Sequence[Prompt]) -> float:
+    """What all prompts once will take, by what the first of them took."""
+    prefill_ms = first.ttft_ms or first.total_ms
+    tokens = sum(len(prompt.tokens) for prompt in prompts) / len(prompts[0].tokens)
+    return (prefill_ms * tokens + (first.total_ms - prefill_ms) * len(prompts)) / 1000
 
 
 def _prefill(model: ModelFile, timed: Sequence[Timed]) -> list[PrefillRate]:
@@ -146,8 +168,9 @@ def _prefill(model: ModelFile, timed: Sequence[Timed]) -> list[PrefillRate]:
     gflops = None
     if model.attention_layers is not None and model.attention_width is not None:
         width = model.attention_layers, model.attention_width
-        flops = prefill_flops(model.active_parameters, tokens, 0, *width)
-        gflops = flops / 1e9 * rate.best / tokens
+        flops = prefill_flops(model.active_parameters - model.head_parameters, tokens, 0, *width)
+        flops += 2 * model.head_parameters  # of the last token only
+        gflops = flops / 1e9 * rate.median / tokens
     return [PrefillRate(tokens=tokens, tok_s=rate, gflops=gflops)]
 
 
@@ -159,4 +182,4 @@ def _decode(model: ModelFile, prompt_tokens: int, timed: Sequence[Timed]) -> lis
     depth = prompt_tokens + known[0][0] // 2
     kv_bytes = None if model.cache is None else cache_size_bytes(model.cache, depth, "f16", "f16")
     read = model.read_bytes + (kv_bytes or 0.0)
-    return [DecodeRate(depth=depth, tok_s=rate, kv_bytes=kv_bytes, gb_s=read * rate.best / 1e9)]
+    return [DecodeRate(depth=depth, tok_s=rate, kv_bytes=kv_bytes, gb_s=read * rate.median / 1e9)]

@@ -15,27 +15,40 @@ if TYPE_CHECKING:
 
     from advisor.runner.machine import Moment, Reference
 
-OTHERS = 0.05
-"""Share of all processors that other programs use, from which a block is disturbed."""
+OTHERS, OTHERS_CORES = 0.05, 0.5
+"""Share of all processors that other programs use, and so many of them, from either of which it is told."""
 
 STOLEN = 0.02
 """Share of the time that the host of a virtual machine gave to others."""
 
-SLOW = 0.4
-"""A reference that is so much slower than the median was disturbed: quiet ones differ by up to a third."""
+SLOW, LEAST_SLOW = 0.4, 3
+"""References that are so much slower than the median, from so many of them on: quiet ones differ by up to a
+third, and now and then one by more."""
+
+DRIFT = 0.25
+"""A smaller drift of the reference is told only where the turns drift too, as what may explain it."""
 
 _CLOCK_FELL = 0.93
 
 
-def disturbances(moments: Sequence[Moment], references: Sequence[Reference]) -> list[str]:
+def disturbances(
+    moments: Sequence[Moment],
+    references: Sequence[Reference],
+    processors: int,
+    *,
+    turns_drift: bool = False,
+) -> list[str]:
     """What disturbed a trial, in sentences; none where nothing is known to have.
 
     Args:
         moments: a look after each block.
         references: the fixed work between blocks, in the order of time.
+        processors: of the machine.
+        turns_drift: the blocks themselves got slower or faster.
     """
+    others_from = min(OTHERS, OTHERS_CORES / processors)
     said = [
-        *_shared([m.others_share for m in moments], OTHERS, "Other programs used {} of the processors"),
+        *_shared([m.others_share for m in moments], others_from, "Other programs used {} of the processors"),
         *_shared([m.stolen_share for m in moments], STOLEN, "The host took {} of the processors' time away"),
     ]
     if hot := sum(bool(m.is_hot) for m in moments):
@@ -45,7 +58,7 @@ def disturbances(moments: Sequence[Moment], references: Sequence[Reference]) -> 
     said += _held_back(moments)
     if others := max((m.gpu_others or 0 for m in moments), default=0):
         said.append(f"{others} other program{' was' if others == 1 else 's were'} using the GPU.")
-    return said + _slower(references)
+    return said + _slower(references, 0.0 if turns_drift else DRIFT)
 
 
 def _shared(shares: Iterable[float | None], least: float, words: str) -> list[str]:
@@ -68,7 +81,7 @@ def _held_back(moments: Sequence[Moment]) -> list[str]:
     return [f"The GPU was held back by {words} after {_of(n, known)}." for words, n in told.items()]
 
 
-def _slower(references: Sequence[Reference]) -> list[str]:
+def _slower(references: Sequence[Reference], least_drift: float) -> list[str]:
     parts = {
         "reading memory": [r.memory_gb_s for r in references],
         "arithmetic": [r.compute_gflops for r in references],
@@ -77,12 +90,12 @@ def _slower(references: Sequence[Reference]) -> list[str]:
     for name, rates in parts.items():
         fell = drift([1 / rate for rate in rates])
         slow = sum(rate < (1 - SLOW) * float(np.median(rates)) for rate in rates)
-        if fell is not None:
+        if fell is not None and abs(fell) >= least_drift:
             way = "slower" if fell > 0 else "faster"
             said.append(
                 f"The reference, {name}, got {percent(abs(fell))} {way} during the run ({_why(references)})."
             )
-        elif slow:
+        elif slow >= LEAST_SLOW:
             said.append(
                 f"The reference, {name}, was at least {percent(SLOW)} slower {slow} of {len(rates)} times."
             )

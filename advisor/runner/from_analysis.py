@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from advisor.cpu import cpu_name
 from advisor.errors import InputError
+from advisor.runner import gpus
 from advisor.runner.analysis_file import read_analysis
 from advisor.runner.arm import Arm
 from advisor.runner.knobs import parse
 from advisor.runner.knobs.values import KV_TYPES
+from advisor.runner.like_the_log import like_the_log
 from advisor.runner.settings import ALL_LAYERS, Settings
-from advisor.runner.workload import Ask, Segment, Workload
+from advisor.runner.workload import Workload
 from rules.hardware import CPU_BACKENDS
 from rules.prediction import Expected
-from rules.prompts import FIXED_SHARE
 from rules.remedies import remedy_ids, untried
-from rules.words import count, plural
+from rules.trials import change as in_words
 
 if TYPE_CHECKING:
     from advisor.runner.analysis_file import AnalysisFile, Finding, Fix, Setup, Summary
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
 BUDGET_TOKENS = 4096
 """Prompt and answer tokens of a turn, unless more are allowed: a minute on two slow cores."""
 
-REQUESTS = 3
-PROMPT_TOKENS, OUTPUT_TOKENS = 1024, 64
-"""Of a request whose sizes the log doesn't tell."""
+_OF_TEXTS = {"prefix", "prompt", "output", "lookup", "draft"}
+"""Knobs whose effect depends on what prompts and answers hold."""
 
-_LEAST_PROMPT, _LEAST_OUTPUT = 32, 8
+_OF_ANY_LENGTH = {"threads", "threads-batch", "gpu-layers", "mlock"}
+_REUSED = 0.5
+"""Of what was read, by a kept prefix that the finding puts no price on."""
+
 _PHASES: dict[str, Phase] = {"prefill": "prefill", "decode": "decode"}
 _LLAMA_CPP = ("llama-server", "llama-cli", "llama-cpp-python", "ollama", "lmstudio", "koboldcpp", "llamafile")
 
@@ -45,9 +49,9 @@ class Planned:
         title: what it is, for people.
         workload: the requests to try it on.
         phase: the phase that the log's saving is of; ``None`` for one that the runner doesn't measure.
-        expected: what the analysis promised for that phase, on the log's own machine and model; ``None``
-            where it put no price on this fix.
-        notes: how the requests differ from the log's.
+        expected: what the analysis promised for that phase; ``None`` where it put no price on this fix, or
+            one that holds for the log only.
+        notes: how the requests differ from the log's, and what the analysis promised for those.
     """
 
     change: Change
@@ -172,17 +176,28 @@ def _gpu_layers(setup: Setup) -> int:
     return ALL_LAYERS if offloaded == setup.layers_offloadable else max(offloaded, 0)
 
 
-# --- the requests
+# --- what is tried, and what the log promises of it
 
 
 def _planned(
     fix: Fix, change: Change, analysis: AnalysisFile, finding: Finding, settings: Settings, budget: int
 ) -> Planned:
     promised = _promised(finding, analysis.summary) if fix is finding.fixes[0] else None
-    workload, notes = _workload(change, finding, analysis.summary, promised, settings.context, budget)
+    reused = None
+    if any(turn.knob.name == "prefix" for turn in change.turns):
+        of_prefill = promised if finding.phase == "prefill" else None
+        reused = 1 - of_prefill.ratio if of_prefill and of_prefill.ratio is not None else _REUSED
+    made = like_the_log(analysis.summary, settings.context, budget, reused)
+    workload, notes = Workload(f"like {finding.rule}", made.asks), list(made.notes)
     change.sides(Arm(settings, workload))
     phase = _PHASES.get(finding.phase)
-    return Planned(change, fix.title, workload, phase, promised if phase else None, tuple(notes))
+    if promised is not None and promised.ratio is not None:
+        apart = _apart(change, analysis, settings.model, is_cut=made.is_cut)
+        most = "at most " if promised.bound == "at_most" else ""
+        said = f"{finding.rule} expects {finding.phase} to take {most}{in_words(promised.ratio)}"
+        notes.append(f"{said} on the log's own requests" + (f"; here {apart}" if apart else ""))
+        promised = None if apart or phase is None else promised
+    return Planned(change, fix.title, workload, phase, promised, tuple(notes))
 
 
 def _promised(finding: Finding, summary: Summary) -> Expected | None:
@@ -194,83 +209,30 @@ def _promised(finding: Finding, summary: Summary) -> Expected | None:
     return Expected(ratio, f"{finding.rule} on the log's own requests", finding.saving.bound)
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """Tokens of a request: its prompt, the part of it that others share, and its answer."""
-
-    prompt: float
-    shared: float
-    output: float
-
-    def times(self, factor: float) -> _Size:
-        return _Size(self.prompt * factor, self.shared * factor, self.output * factor)
-
-
-def _workload(
-    change: Change, finding: Finding, summary: Summary, promised: Expected | None, context: int, budget: int
-) -> tuple[Workload, list[str]]:
-    """Requests as long as the log's: two of the middle, and one that only a tenth are longer than."""
-    notes: list[str] = []
-    prompt, output = summary.prompt_tokens, summary.output_tokens
-    if not prompt.p50:
-        prompt = summary.prefill_tokens
-    middle = prompt.p50 or PROMPT_TOKENS
-    long = max(prompt.p90 or middle, middle)
-    answer, long_answer = output.p50 or OUTPUT_TOKENS, output.p90 or output.p50 or OUTPUT_TOKENS
-    if not prompt.p50 or not output.p50:
-        notes.append("the log does not tell how long its prompts or answers are, so they are made up")
-    shared = _shared(summary)
-    if any(turn.knob.name == "prefix" for turn in change.turns):
-        shared = _reusable(middle, shared, promised if finding.phase == "prefill" else None)
-        notes.append(f"the first of {REQUESTS} prompts is read whole either way")
-    wanted = [_Size(middle, shared, answer)] * (REQUESTS - 1) + [_Size(long, shared, long_answer)]
-    factor = min(_fitting(wanted, context), budget / sum(size.prompt + size.output for size in wanted), 1.0)
-    sizes = [size.times(factor) for size in wanted]
-    asks = tuple(_ask(number, size) for number, size in enumerate(sizes, 1))
-    notes += _told(wanted, sizes, summary)
-    return Workload(f"like {finding.rule}", asks), notes
+def _apart(change: Change, analysis: AnalysisFile, model: Path, *, is_cut: bool) -> str:
+    """Why what the log would have saved is no promise for a trial; empty where it is one."""
+    setup, knobs = analysis.setup, {turn.knob.name for turn in change.turns}
+    if knobs & _OF_TEXTS:
+        return "the prompts and answers are made ones"
+    if setup.engine not in _LLAMA_CPP:
+        return "the engine is another one"
+    if _bare(setup.model or "") != _bare(model.name):
+        return "the model is another one, or has another name"
+    if not _is_of_this_machine(setup):
+        return "the machine is another one, or not known"
+    if (analysis.summary.concurrency or 1) > 1:
+        return "one request runs at a time"
+    return "the requests are shorter" if is_cut and knobs - _OF_ANY_LENGTH else ""
 
 
-def _shared(summary: Summary) -> float:
-    """Cached tokens of a typical prompt."""
-    prompt, evaluated = summary.prompt_tokens.p50, summary.prefill_tokens.p50
-    return max(prompt - evaluated, 0.0) if prompt and evaluated else 0.0
+def _bare(name: str) -> str:
+    """A model's name without its folder, its ending and what separates its parts."""
+    last = name.replace("\\", "/").rpartition("/")[2].lower().removesuffix(".gguf")
+    return "".join(filter(str.isalnum, last))
 
 
-def _reusable(prompt: float, cached: float, promised: Expected | None) -> float:
-    """What a kept prefix would reuse: the part of the prompt that the finding's saving is of, else half."""
-    if promised is None or promised.ratio is None:
-        return max(cached, prompt / 2)
-    return cached + (prompt - cached) * (1 - promised.ratio)
-
-
-def _fitting(sizes: list[_Size], context: int) -> float:
-    """The factor at which the longest request fits its context, with some room for what a knob adds."""
-    return 0.95 * context / max(size.prompt + size.output for size in sizes)
-
-
-def _ask(number: int, size: _Size) -> Ask:
-    """Shared tokens first, what a cut may shorten in the middle, and a question that stays."""
-    prompt = max(round(size.prompt), _LEAST_PROMPT)
-    shared = min(round(size.shared), prompt - 2)
-    kept = min(max(round(FIXED_SHARE * prompt) - shared, 1), prompt - shared - 1)
-    segments = [
-        Segment("instructions that all of them share", shared, is_fixed=True),
-        Segment(f"material {number}", prompt - shared - kept),
-        Segment(f"question {number}", kept, is_fixed=True),
-    ]
-    asked = tuple(segment for segment in segments if segment.size)
-    return Ask(f"request {number}", asked, max(round(size.output), _LEAST_OUTPUT), is_fresh=number == 1)
-
-
-def _told(wanted: list[_Size], sizes: list[_Size], summary: Summary) -> list[str]:
-    notes = []
-    if sizes[0].prompt < wanted[0].prompt:
-        notes.append(
-            f"{count(round(sizes[0].prompt))} prompt and {count(round(sizes[0].output))} answer tokens a "
-            f"request stand for the log's {count(wanted[0].prompt)} and {count(wanted[0].output)}, "
-            "so that a turn is short and fits the context"
-        )
-    if (at_once := summary.concurrency) is not None and at_once > 1:
-        notes.append(f"the log's engine ran {plural(at_once, 'request')} at once, the runner runs one")
-    return notes
+def _is_of_this_machine(setup: Setup) -> bool:
+    """Whether the log's GPUs, or without any its processor, are those of this machine, by name."""
+    on_gpu = [device for device in setup.devices if device.backend not in CPU_BACKENDS]
+    used = {device.name for device in on_gpu or setup.devices}
+    return bool(used) and used <= {cpu_name(), *(gpu.name for gpu in gpus.present())}

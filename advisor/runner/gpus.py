@@ -22,6 +22,8 @@ _NVIDIA, _AMD, _INTEL = "0x10de", "0x1002", "0x8086"
 _INSIDE_THE_CPU = "0000:00:02.0"
 """Where Intel's processors have their own graphics, which is no faster than they are."""
 _PACKAGE = "llama-cpp-python"
+_BUILD = "pip install --no-cache-dir 'phasewise[runner]'"
+_REBUILD = f"pip install --force-reinstall --no-deps --no-cache-dir {_PACKAGE}"
 
 
 class Api(Enum):
@@ -66,10 +68,11 @@ def present() -> tuple[Gpu, ...]:
     return tuple(found)
 
 
-def unused(processors: Sequence[Processor], gpus: Sequence[Gpu] | None = None) -> str | None:
-    """A sentence where this machine has a GPU and the build of llama-cpp-python can't use one.
+def unused(name: str, processors: Sequence[Processor], gpus: Sequence[Gpu] | None = None) -> str | None:
+    """A sentence where this machine has a GPU and an engine's build can't use one.
 
     Args:
+        name: of the engine's package.
         processors: what the build sees.
         gpus: what the machine has; ``None`` looks.
     """
@@ -77,10 +80,10 @@ def unused(processors: Sequence[Processor], gpus: Sequence[Gpu] | None = None) -
     if not gpus or any(one.is_gpu for one in processors):
         return None
     api = gpus[0].api
+    line = _REBUILD if name == _PACKAGE else _BUILD
     return (
-        f"This machine has {gpus[0].name}, but {_PACKAGE} was built for the CPU only. To build it for "
-        f"{api.title} (minutes; needs a C++ compiler and {api.needs}): "
-        f"{_with_option(api, f'pip install --force-reinstall --no-deps --no-cache-dir {_PACKAGE}')}"
+        f"This machine has {gpus[0].name}, but {name} was built for the CPU only. To build {_PACKAGE} for "
+        f"{api.title} (minutes; needs a C++ compiler and {api.needs}): {_with_option(api, line)}"
     )
 
 
@@ -96,7 +99,7 @@ def install_line(extra: str) -> str:
     if not gpus:
         return "pip install 'phasewise[runner]'  (compiles for minutes; needs a C++ compiler)"
     api = gpus[0].api
-    line = _with_option(api, "pip install --no-cache-dir 'phasewise[runner]'")
+    line = _with_option(api, _BUILD)
     return f"{line}  (compiles for minutes, for {gpus[0].name}; needs a C++ compiler and {api.needs})"
 
 

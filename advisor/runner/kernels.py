@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from typing import Self
 
 _LEAST_PASSES = 3
+_UNCACHED_BYTES, _UNCACHED_PER_CORE, _FREE_SHARE = 256 << 20, 32 << 20, 0.125
+"""Several times the last cache of most processors, and of no more than is free to spare."""
+
+
+def uncached_bytes(cores: int = 1) -> int:
+    """How much to read, so that it is memory that is read and not a cache of so many cores."""
+    import psutil
+
+    wanted = max(_UNCACHED_BYTES, _UNCACHED_PER_CORE * cores)
+    return min(wanted, int(psutil.virtual_memory().available * _FREE_SHARE))
 
 
 class Memory:

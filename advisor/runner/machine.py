@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from advisor.runner import sensors
 from advisor.runner.cores import cores
-from advisor.runner.kernels import Memory, Product
+from advisor.runner.kernels import Memory, Product, uncached_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-_MEMORY_BYTES, _SIDE, _PART_S = 128 << 20, 512, 0.05
+_SIDE, _PART_S = 512, 0.05
 _SHORTEST_S = 0.2
 """The system counts processor time in steps of 10 ms: a shorter stretch tells no share."""
 
 _FORGETS = sys.platform in ("win32", "darwin")
 """What a child used is not known any more when it has ended."""
 
-_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
 THROTTLES = {
     0x08 | 0x40 | 0x20: "heat",
     0x80: "its power supply",
@@ -97,48 +97,51 @@ class Machine:
 
     @cached_property
     def _work(self) -> tuple[Memory, Product]:
-        return Memory(_MEMORY_BYTES, cores()), Product(_SIDE)
+        return Memory(uncached_bytes(), cores()), Product(_SIDE)
 
     def look(self) -> Moment:
         """What the machine does now, and did since the last look."""
         others, stolen = self._shares()
-        heat, is_hot = _heat()
+        heat, is_hot = sensors.heat()
         held_back, gpu_others = self._gpu()
         return Moment(
-            load=_load(),
+            load=sensors.load(),
             others_share=others,
             stolen_share=stolen,
-            clock_mhz=_clock_mhz(),
+            clock_mhz=sensors.clock_mhz(),
             heat_c=heat,
             is_hot=is_hot,
-            on_battery=_on_battery(),
+            on_battery=sensors.on_battery(),
             gpu_held_back=held_back,
             gpu_others=gpu_others,
         )
 
     def note(self) -> None:
-        """Remember what our children used so far, before they end, on systems that forget it then."""
+        """Remember what our children used so far, before they end, on systems that forget it then.
+
+        To be called while they run; where it is never called, children may have run unseen.
+        """
         import psutil
 
         if not _FORGETS:
             return
+        self._is_noted = True
         for process in _ours()[1:]:
             with suppress(psutil.Error):
                 times = process.cpu_times()
                 self._children[process.pid, process.create_time()] = times.user + times.system
-                self._is_noted = True
 
     def reference(self) -> Reference:
         """The fixed work, about 0.1 s of it; each part is the median of its passes."""
         memory, compute = (float(np.median(work.rates(_PART_S))) for work in self._work)
-        return Reference(memory, compute, _clock_mhz())
+        return Reference(memory, compute, sensors.clock_mhz())
 
     def _shares(self) -> tuple[float | None, float | None]:
         before = self._before
         now = self._before = _used(sum(self._children.values()) if _FORGETS else None)
         is_known = self._is_noted or not _FORGETS
         self._is_noted = False
-        if before is None or now.all_s - before.all_s < _SHORTEST_S * (os.cpu_count() or 1):
+        if before is None or now.all_s - before.all_s < _SHORTEST_S * processors():
             return None, None
         span = now.all_s - before.all_s
         stolen = None
@@ -172,7 +175,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.machine = Machine()
-        self.moments: list[Moment] = []
+        self.moments: list[Moment] = []  # one for each turn, in their order
         self.references: list[Reference] = []
 
     @contextmanager
@@ -197,11 +200,42 @@ class Watch:
         known = [m.others_share for m in self.moments if m.others_share is not None]
         return float(np.median(known)) if known else None
 
-    def disturbances(self) -> list[str]:
-        """What disturbed the turns, in sentences."""
+    def disturbances(self, *, turns_drift: bool = False) -> list[str]:
+        """What disturbed the turns, in sentences.
+
+        Args:
+            turns_drift: the turns themselves got slower or faster.
+        """
         from advisor.runner.disturbances import disturbances
 
-        return disturbances(self.moments, self.references)
+        return disturbances(self.moments, self.references, processors(), turns_drift=turns_drift)
+
+
+def crowded_cores(moments: Iterable[Moment], threads: int) -> float | None:
+    """Cores that other programs used beyond those that an engine leaves free, in the middle one of the looks.
+
+    A thread that shares its core holds all the others up, so it is cores that count and not their share: one
+    busy program beside two threads on two cores slowed decode eightfold, as it does beside 16 on 16.
+
+    Args:
+        moments: looks after the turns that matter.
+        threads: of the engine.
+
+    Returns:
+        None where it is unknown; 0 where others have cores of their own.
+    """
+    import psutil
+
+    known = [moment.others_share for moment in moments if moment.others_share is not None]
+    if not known:
+        return None
+    there = psutil.cpu_count(logical=False) or processors()
+    return max(float(np.median(known)) * processors() - max(there - threads, 0), 0.0)
+
+
+def processors() -> int:
+    """That the system counts time of: hardware threads."""
+    return os.cpu_count() or 1
 
 
 def _used(children_s: float | None) -> _Used:
@@ -232,46 +266,6 @@ def _ours() -> list[Any]:
     with suppress(psutil.Error):
         return [own, *own.children(recursive=True)]
     return [own]
-
-
-def _load() -> float | None:
-    import psutil
-
-    with suppress(OSError, AttributeError):
-        return float(psutil.getloadavg()[0])
-    return None
-
-
-def _clock_mhz() -> float | None:
-    import psutil
-
-    with suppress(OSError, NotImplementedError, AttributeError, RuntimeError):
-        clock = psutil.cpu_freq()
-        return float(clock.current) if clock and clock.current else None
-    return None
-
-
-def _heat() -> tuple[float | None, bool | None]:
-    """The hottest of the processors' sensors, and whether any is at its own limit."""
-    import psutil
-
-    found: dict[str, Any] = {}
-    with suppress(OSError, AttributeError, RuntimeError):
-        found = psutil.sensors_temperatures()
-    sensors = [one for name in _SENSORS for one in found.get(name, ()) if one.current]
-    limited = [one for one in sensors if one.high]
-    hottest = max((float(one.current) for one in sensors), default=None)
-    return hottest, any(one.current >= one.high for one in limited) if limited else None
-
-
-def _on_battery() -> bool | None:
-    import psutil
-
-    with suppress(OSError, NotImplementedError, AttributeError, RuntimeError):
-        battery = psutil.sensors_battery()
-        if battery is not None and battery.power_plugged is not None:
-            return not battery.power_plugged
-    return None
 
 
 def _gpus() -> tuple[Any, list[Any]] | None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from advisor.runner.settings import Settings
 
 
+INTERRUPTED = 130
+
+
 @dataclass(slots=True)
 class Outcome:
     """What came of a plan.
@@ -33,12 +36,12 @@ class Outcome:
     Attributes:
         result: ``None`` if nothing was measured.
         faults: what went wrong, in sentences.
-        is_interrupted: Ctrl-C ended it.
+        status: the exit status of what ended it early; 0 if nothing did.
     """
 
     result: Run | None = None
     faults: list[str] = field(default_factory=list)
-    is_interrupted: bool = False
+    status: int = 0
 
 
 def measured(plan: Plan, rows: Path | None, log: Path | None) -> Outcome:
@@ -70,7 +73,9 @@ def measured(plan: Plan, rows: Path | None, log: Path | None) -> Outcome:
             for sides in plan.groups:
                 bench.run(sides, plan.rounds, plan.budget_s)
         except KeyboardInterrupt:
-            outcome.is_interrupted = True
+            outcome.status = INTERRUPTED
+        except SystemExit as ended:  # a signal said so
+            outcome.status = ended.code if isinstance(ended.code, int) else INTERRUPTED
         except InputError as error:
             if not told:
                 raise
@@ -81,7 +86,7 @@ def measured(plan: Plan, rows: Path | None, log: Path | None) -> Outcome:
         if kept is not None and kept.fault:
             outcome.faults.append(kept.fault)
         if told:
-            is_complete = not outcome.faults and not outcome.is_interrupted
+            is_complete = not outcome.faults and not outcome.status
             outcome.result = _result(plan, bench, watch, told, is_complete=is_complete)
     return outcome
 

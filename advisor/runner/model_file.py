@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
 from advisor.gguf import ModelFile, read_model
+from advisor.runner.engine import EngineError
+from advisor.runner.settings import UBATCH
 from rules.physics.layers import cache_size_bytes
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def check_memory(model: ModelFile, settings: Settings, free_bytes: int, *, logit
         logits: the logits of every position are kept, too.
 
     Raises:
-        InputError: it does not fit; with the numbers.
+        EngineError: it does not fit; with the numbers.
     """
     trained = model.facts.get(f"{model.architecture}.context_length")
     context = settings.context or (trained if isinstance(trained, int) else 0)
@@ -98,10 +100,10 @@ def check_memory(model: ModelFile, settings: Settings, free_bytes: int, *, logit
         return
     weights, free = _size(model.weights_bytes), _size(free_bytes)
     if model.weights_bytes > free_bytes:
-        raise InputError(f"{model.name}: its weights take {weights}, and {free} of memory are free.")
+        raise EngineError(f"{model.name}: its weights take {weights}, and {free} of memory are free.")
     most = int(context * (free_bytes - model.weights_bytes) / kv_bytes)
     most -= most % 10 ** max(len(str(most)) - 2, 0)
-    raise InputError(
+    raise EngineError(
         f"A context of {context:,} tokens takes {_size(kv_bytes)} beside {weights} of weights, and {free} of "
         f"memory are free; about {most:,} tokens would fit."
     )
@@ -150,7 +152,7 @@ def _cache_bytes(model: ModelFile, settings: Settings, context: int) -> float | 
         context,
         settings.kv_type_k or "f16",
         settings.kv_type_v or "f16",
-        ubatch_tokens=settings.ubatch or 512,
+        ubatch_tokens=settings.ubatch or UBATCH,
     )
 
 

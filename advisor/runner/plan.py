@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
+from advisor.lengths import lengths_of
 from advisor.redact import clean
 from advisor.runner.arm import Arm
 from advisor.runner.block import AS_IT_IS, Side
@@ -140,7 +142,8 @@ def plan(wanted: Wanted) -> Plan:
         if twice := next((one for one in remedies if remedies.count(one) > 1), None):
             raise InputError(f"--try {twice}: given twice.")
         rounds = wanted.rounds or (None if tries else ROUNDS)
-        return Plan(backend, Side(AS_IT_IS, base), tuple(tries), rounds, wanted.budget_s)
+        notes = _crowded([base, *(trying.after.arm for trying in tries if trying.after)])
+        return Plan(backend, Side(AS_IT_IS, base), tuple(tries), rounds, wanted.budget_s, notes)
     found = from_analysis(wanted.from_analysis, wanted.finding, path)
     planned = list({one.change.label: one for one in reversed(found.planned)}.values())[::-1]
     bases = [_based(Arm(found.settings, one.workload), wanted) for one in planned]
@@ -179,23 +182,10 @@ def _workload(wanted: Wanted) -> Workload:
     if wanted.prompts is not None:
         return read_prompts(wanted.prompts, wanted.output_tokens)
     shape = wanted.shape or (Shape.CHAT if wanted.tries else Shape.SWEEP)
-    lengths = LENGTHS if wanted.lengths is None else _lengths(wanted.lengths)
+    lengths = LENGTHS if wanted.lengths is None else lengths_of(wanted.lengths)
     return workload(
         shape, lengths=lengths, chunks=wanted.chunks or CHUNKS, output_tokens=wanted.output_tokens
     )
-
-
-def _lengths(text: str) -> list[int]:
-    """``256,1024`` as numbers, each once.
-
-    Raises:
-        InputError: they are none.
-    """
-    words = [word.strip() for word in text.split(",")]
-    lengths = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 8]
-    if len(lengths) < len(words) or not all(lengths):
-        raise InputError(f"--lengths {text}: give prompt tokens, such as 256,1024.")
-    return list(dict.fromkeys(lengths))
 
 
 def _based(arm: Arm, wanted: Wanted) -> Arm:
@@ -220,6 +210,13 @@ def _based(arm: Arm, wanted: Wanted) -> Arm:
     return replace(arm, settings=s)
 
 
+def _crowded(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """More threads than can run at once wait for each other."""
+    most = max(max(arm.settings.threads or 0, arm.settings.threads_batch or 0) for arm in arms)
+    there = os.cpu_count() or most
+    return (f"{most} threads on {there} processors wait for each other.",) if most > there else ()
+
+
 def _context(workload: Workload) -> int:
     most = max(ask.most_tokens for ask in workload.asks)
     return max(LEAST_CONTEXT, -(-(most + _MARGIN) // _STEP) * _STEP)
@@ -230,7 +227,7 @@ def _trying(change: Change, base: Arm) -> Trying:
     for path in (after.settings.model, after.settings.draft_model):
         if path is not None:
             checked(path)
-    label, baseline = clean(change.label), "" if before == base else clean(change.baseline)
+    label, baseline = clean(change.label), "" if before == base else clean(change.baseline(base))
     return Trying(label, "", baseline, Side(baseline or AS_IT_IS, before), Side(label, after))
 
 

@@ -1,4 +1,4 @@
-"""What is promised of a remedy: by the finding that it is from, else by physics from what was measured."""
+"""What is promised of a remedy: by physics from what was measured, else by the finding that it is from."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ def promises(trying: Trying, before: Sequence[Block], after: Sequence[Block]) ->
         _facts(after[0].side.arm.settings, has_gpu=has_gpu),
         _host(),
     )
-    return {"prefill": found.prefill, "decode": found.decode, **trying.promised}
+    by_physics: dict[Phase, Expected] = {"prefill": found.prefill, "decode": found.decode}
+    return {
+        phase: trying.promised.get(phase, one) if one.ratio is None else one
+        for phase, one in by_physics.items()
+    }
 
 
 def _done(turns: Sequence[Measured]) -> Done:

@@ -82,7 +82,7 @@ class Outcome(_Part):
         ratio: time with it over time without it; the median over pairs of turns.
         low, high: its 95 % interval.
         is_clear: whether the turns could tell; false beside a `no-difference` that is none, but noise.
-        visible: the least change, as a share, that would have been seen.
+        visible: the largest change, as a share, that the interval still allows.
         sentence: all that in words.
     """
 

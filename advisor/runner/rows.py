@@ -107,7 +107,7 @@ class KeptRows:
         """One more row."""
         if self.fault is not None:
             return
-        line = json.dumps(columns, ensure_ascii=False).encode() + b"\n"
+        line = json.dumps(columns, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         try:
             self._file = self._file or self._path.open("wb", buffering=0)
             while line:

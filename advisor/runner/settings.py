@@ -12,6 +12,9 @@ ALL_LAYERS = -1
 BATCH, UBATCH = 2048, 512
 """Of llama.cpp's own programs, where nothing is asked for."""
 
+LOOKUP_NGRAM = 3
+"""Prompt lookup proposes what followed so many last tokens where they stood before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

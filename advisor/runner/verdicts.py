@@ -57,7 +57,10 @@ def _verdict(trying: Trying, bench: Bench) -> Try:
         **named,
         before=PhaseMs(**_named(one and one.before_ms for one in phases)),
         predicted=PhaseMs(**_named(_expected(one, promised) for one in phases)),
-        basis=[f"{phase.capitalize()}: {one.basis}." for phase, one in promised.items() if one.basis],
+        basis=[
+            *(f"{phase.capitalize()}: {one.basis}." for phase, one in promised.items() if one.basis),
+            *_drafted(after),
+        ],
         measured=MeasuredMs(
             **_named(one and one.after_ms for one in phases),
             interval_95=PhaseInterval(**_named(one and one.interval_ms for one in phases)),
@@ -68,6 +71,18 @@ def _verdict(trying: Trying, bench: Bench) -> Try:
         outcomes=[_outcome(one, promised.get(one.phase), is_busy=bool(busy)) for one in trial.outcomes],
         pairs=whole,
     )
+
+
+def _drafted(blocks: Sequence[Block]) -> list[str]:
+    """How well tokens were guessed, which depends on the text more than on anything else."""
+    timed = [one.timed for block in blocks for one in block.measured if one.timed.draft_tokens]
+    drafted = sum(t.draft_tokens or 0 for t in timed)
+    if not drafted:
+        return []
+    right = sum(t.accepted_tokens or 0 for t in timed)
+    return [
+        f"{right:,} of {drafted:,} drafted tokens were right on these prompts; on yours it may be otherwise."
+    ]
 
 
 def _busy(bench: Bench) -> str:

@@ -30,25 +30,25 @@ def calibrate(
     if forget:
         warn("the calibration is removed." if calibration.forget() else "there is no calibration to remove.")
         return
-    measured, others_share = _measured(model)
-    kept, notes = calibration.steady(measured, others_share)
-    if kept is not None:
-        notes.insert(0, f"Kept in {calibration.keep(kept)}; `phasewise calibrate --forget` removes it.")
+    measured, others_cores = _measured(model)
+    kept, notes = calibration.steady(measured, others_cores)
+    path = None if kept is None else calibration.keep(kept)
     if format is EstimateFormat.JSON:
-        sys.stdout.write(json_text(measured, unicode=writes_unicode()))
-        for note in notes:
-            warn(note)
-    else:
-        from advisor.report.calibration import show
+        said = {**measured.model_dump(by_alias=True), "kept": path is not None, "notes": notes}
+        sys.stdout.write(json_text(calibration.Told.model_validate(said), unicode=writes_unicode()))
+        return
+    from advisor.report.calibration import show
 
-        show(measured, notes)
+    if path is not None:
+        notes.insert(0, f"Kept in {path}; `phasewise calibrate --forget` removes it.")
+    show(measured, notes)
 
 
 def _measured(model: str | None) -> tuple[Calibration, float | None]:
-    """The figures, and how much of the processors other programs used meanwhile."""
+    """The figures, and how many cores other programs used meanwhile."""
     from advisor.runner.calibrating import measured
     from advisor.runner.engines import backend
-    from advisor.runner.machine import Machine
+    from advisor.runner.machine import Machine, crowded_cores, processors
     from advisor.runner.model_file import checked, model_path
 
     path = None if model is None else model_path(model)
@@ -56,8 +56,8 @@ def _measured(model: str | None) -> tuple[Calibration, float | None]:
     engine = None if path is None else backend()
     machine = Machine()
     machine.look()
-    found = measured(file, path, engine, _tell)
-    return found, machine.look().others_share
+    found = measured(file, path, engine, _tell, machine.note)
+    return found, crowded_cores([machine.look()], processors())
 
 
 def _tell(words: str) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.command import BAD_USAGE, warn
+from advisor.command import BAD_USAGE, warn, writes_unicode
+from advisor.errors import InputError
 from advisor.options import EstimateFormat as ProbeFormat
-from advisor.options import grouped
+from advisor.options import NoRedact, grouped
 from advisor.probe.plan import LENGTHS, OUTPUT
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
     from advisor.probe.asking import Asked
     from advisor.probe.plan import Plan, Planned
+    from advisor.probe.result import Probe
     from advisor.probe.target import Target
+    from advisor.runner.rows import KeptRows
 
 INTERRUPTED = 130
 _ANSWER_S = 600.0
@@ -45,22 +48,22 @@ def probe(
         Path | None, typer.Option(metavar="FILE", help="Keep the requests as rows, as JSON Lines.")
     ] = None,
     format: Annotated[ProbeFormat, typer.Option(help="What to print.")] = ProbeFormat.TERMINAL,  # noqa: A002
+    no_redact: NoRedact = False,
 ) -> None:
     """Send a running server a few requests, and separate queue, prefill and decode by how answers come."""
+    from advisor.lengths import lengths_of
     from advisor.live.opening import TOKEN
-    from advisor.output import json_text
-    from advisor.output import target as writable
     from advisor.probe.asking import ask_all
     from advisor.probe.found import found
-    from advisor.probe.plan import Plan, lengths_of
+    from advisor.probe.plan import Plan
     from advisor.probe.target import find, require_near
+    from advisor.redact import Plain, Redactor
     from advisor.sources.served.web import Web
 
-    plan = Plan(lengths_of(lengths), output)
+    plan = Plan(tuple(sorted(lengths_of(lengths))), output)
     if not allow_remote:
         require_near(address)
-    if rows is not None:
-        writable(rows, [])
+    kept = _kept(rows)
     token = os.environ.get(TOKEN)
     address = base(address)
 
@@ -76,16 +79,12 @@ def probe(
     _announce(web.name, target, fitting, plan)
     with telling(fitting) as tell:
         asked = ask_all(target, fitting, connect, tell)
-    result = found(asked, fitting, web.name)
-    if format is ProbeFormat.JSON:
-        sys.stdout.write(json_text(result))
-    else:
-        from advisor.report.probe import show
-
-        show(result)
-    if rows is not None:
-        _keep(asked, web.name, rows)
-    _end(asked, web.name)
+    words = Plain() if no_redact else Redactor()
+    shown, name = asked.shown(words), words.text(web.name)
+    _print(found(shown, fitting, name), format)
+    if kept is not None:
+        _keep(shown, name, kept)
+    _end(asked, web.name, kept)
 
 
 @contextmanager
@@ -128,22 +127,50 @@ def _announce(name: str, target: Target, plan: Plan, wanted: Plan) -> None:
     )
 
 
-def _keep(asked: Asked, name: str, path: Path) -> None:
+def _print(result: Probe, kind: ProbeFormat) -> None:
+    if kind is ProbeFormat.JSON:
+        from advisor.output import json_text
+
+        sys.stdout.write(json_text(result, unicode=writes_unicode()))
+    else:
+        from advisor.report.probe import show
+
+        show(result)
+
+
+def _kept(path: Path | None) -> KeptRows | None:
+    """The file for the rows.
+
+    Raises:
+        InputError: it can't be one.
+    """
+    from advisor.output import target
+    from advisor.runner.rows import KeptRows
+
+    if path is None:
+        return None
+    if target(path, ()) is None:
+        raise InputError("--rows -: give a file; standard output is for the result.")
+    return KeptRows(path)
+
+
+def _keep(asked: Asked, name: str, kept: KeptRows) -> None:
     from advisor.probe.rows import rows_of
     from advisor.probe.waiting import waits
-    from advisor.runner.rows import KeptRows, columns_of
+    from advisor.runner.rows import columns_of
 
-    with KeptRows(path) as kept:
+    with kept:
         for row in rows_of(asked.samples, asked.target, name, waits(asked.samples)):
             kept.add(columns_of(row))
-        if kept.fault is not None:
-            warn(kept.fault)
 
 
-def _end(asked: Asked, name: str) -> None:
-    """What ended it early: a sentence and a status."""
+def _end(asked: Asked, name: str, kept: KeptRows | None) -> None:
+    """What ended it early or is missing: a sentence each, and a status."""
+    faults = [f"{name}: {asked.fault}."] if asked.fault is not None else []
+    faults += [kept.fault] if kept is not None and kept.fault is not None else []
+    for fault in faults:
+        warn(fault)
     if asked.is_interrupted:
         raise typer.Exit(INTERRUPTED)
-    if asked.fault is not None:
-        warn(f"{name}: {asked.fault}.")
+    if faults:
         raise typer.Exit(BAD_USAGE)

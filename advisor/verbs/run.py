@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from advisor.runner.plan import Plan
     from advisor.runner.result import Run
 
-INTERRUPTED = 130
-
 ModelFile = Annotated[
     str | None,
     typer.Option("--model", metavar="FILE", help="A GGUF file, or `demo` for a small one that pip installs."),
@@ -132,7 +130,7 @@ def _require_places(*outputs: Path | None) -> None:
     from advisor.output import target
 
     for path in outputs:
-        if path is not None and target(path, ()) is None:
+        if path is not None and (target(path, ()) is None or path.is_fifo()):
             raise InputError(f"{path}: give a file; standard output is for the result.")
 
 
@@ -142,13 +140,20 @@ def _refuse_overwriting(inputs: Sequence[Path | None], outputs: Sequence[Path | 
     Raises:
         InputError: that would happen.
     """
-    taken = {path.resolve() for path in inputs if path is not None}
+    taken = [path for path in inputs if path is not None]
     for path in outputs:
         if path is None or path.is_char_device():
             continue
-        if path.resolve() in taken:
+        if any(_is_same(path, other) for other in taken):
             raise InputError(f"{path}: this file is read, or written already; name another.")
-        taken.add(path.resolve())
+        taken.append(path)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, by whatever names."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 def _measure(
@@ -165,9 +170,9 @@ def _measure(
             append(outcome.result, append_to)
     for fault in outcome.faults:
         warn(fault)
-    if outcome.is_interrupted:
+    if outcome.status:
         warn("interrupted.")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(outcome.status)
     if outcome.faults:
         raise typer.Exit(BAD_USAGE)
 

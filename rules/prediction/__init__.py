@@ -1,8 +1,9 @@
 """What a change of settings or prompts should do to prefill and decode, before it is tried.
 
 Each thing that changes has an effect on each phase: a factor, or none where no formula can tell. Effects
-multiply. Physics gives two kinds of factor: an *estimate*, and one that the change can reach *at most*,
-because something that the formula leaves out stays as it was.
+multiply. Physics gives three kinds of factor: an *estimate*, one that the change can reach *at most*, because
+something that the formula leaves out stays as it was, and one that it reaches *at least*, because something
+that is left out changes more.
 """
 
 from __future__ import annotations
@@ -58,5 +59,15 @@ def _together(effects: Iterator[Expected], phase: str) -> Expected:
     if unknown := [effect.basis for effect in found if effect.ratio is None]:
         return Expected(None, "; ".join(dict.fromkeys(unknown)))
     ratio = float(np.prod([effect.ratio for effect in found if effect.ratio is not None]))
-    is_bound = any(effect.bound == "at_most" for effect in found)
-    return Expected(ratio, "; ".join(effect.basis for effect in found), "at_most" if is_bound else "estimate")
+    basis = "; ".join(effect.basis for effect in found)
+    above = {_is_above(effect) for effect in found if effect.bound != "estimate"}
+    if not above:
+        return Expected(ratio, basis)
+    if len(above) > 1:
+        return Expected(None, f"{basis}; one of them is bounded from above and one from below")
+    return Expected(ratio, basis, "at_most" if (ratio < 1) in above else "at_least")
+
+
+def _is_above(effect: Expected) -> bool:
+    """Whether the truth lies above a bound, not below it."""
+    return (effect.ratio is not None and effect.ratio < 1) == (effect.bound == "at_most")

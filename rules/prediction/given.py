@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rules.physics.layers import LayerCache
-    from rules.rule import Bound
+
+Bound = Literal["estimate", "at_most", "at_least"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ class Expected:
     Attributes:
         ratio: time after over time before, of all requests together; ``None`` where no formula can tell.
         basis: what it rests on, or why there is none; a sentence without its full stop.
-        bound: ``at_most`` where the change can be smaller than the ratio says.
+        bound: ``at_most`` where the change can be smaller than the ratio says, ``at_least`` where it can be
+            larger.
     """
 
     ratio: float | None

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rules.physics.prefill import fit_prefill
+from rules.comparison.effect import FLOOR
+from rules.physics.prefill import PrefillModel, fit_prefill
 from rules.prediction.both import by_threads, common_effects
 from rules.prediction.given import Expected
 from rules.words import count
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rules.prediction.given import Done, Facts, Host, Task
+
+_CLEAN_SAMPLES = 3
+"""Requests that show attention where their lengths span enough: each is the median of several turns."""
+
+_ALIKE = 0.1
+"""Of a change: two formulas that differ by less say the same."""
 
 
 def prefill_effects(
@@ -36,23 +43,38 @@ def prefill_effects(
 
 
 def _prompts(done: Sequence[Done], after: Sequence[Task]) -> Expected:
-    """Other prompts: by the model fitted to the measured ones, and no prompt faster than a decode step."""
+    """Other prompts: by the model fitted to the measured ones, and no prompt faster than a decode step.
+
+    Where these don't show how much of prefill is attention, the truth lies between all of it in proportion
+    to the tokens, and all in proportion to the pairs of tokens.
+    """
     timed = [(d, task) for d, task in zip(done, after, strict=True) if d.prefill_ms and d.new_tokens > 0]
     new, cached, ms = (
         np.array([getattr(d, name) for d, _ in timed], dtype=np.float64)
         for name in ("new_tokens", "cached_tokens", "prefill_ms")
     )
-    fit = fit_prefill(new, cached, ms)
+    fit = fit_prefill(new, cached, ms, min_samples=_CLEAN_SAMPLES)
     if fit is None:
         return Expected(None, "no prompt was measured before")
     new_then = np.array([task.new_tokens for _, task in timed], dtype=np.float64)
     cached_then = np.array([task.cached_tokens for _, task in timed], dtype=np.float64)
     least_ms = np.minimum(_step_ms(done), ms)
-    fitted, fitted_then = fit.model.predict_ms(new, cached), fit.model.predict_ms(new_then, cached_then)
-    after_ms = np.where(new_then > 0, np.maximum(ms * fitted_then / fitted, least_ms), 0.0)
-    how = "by the model fitted to the measured prompts" if fit.quadratic else "in proportion to them"
+
+    def ratio_by(model: PrefillModel) -> float:
+        factor = model.predict_ms(new_then, cached_then) / model.predict_ms(new, cached)
+        return float(np.where(new_then > 0, np.maximum(ms * factor, least_ms), 0.0).sum() / ms.sum())
+
     counts = f"{count(float(new_then.sum()))} prompt tokens to evaluate, not {count(float(new.sum()))}"
-    return Expected(float(after_ms.sum() / ms.sum()), f"{counts}, {how}")
+    if fit.quadratic:
+        return Expected(ratio_by(fit.model), f"{counts}, by the model fitted to the measured prompts")
+    ratio, by_pairs = ratio_by(PrefillModel(1.0)), ratio_by(PrefillModel(0.0, 1.0))
+    if abs(by_pairs - ratio) <= max(_ALIKE * abs(1 - ratio), FLOOR):
+        return Expected(ratio, f"{counts}, in proportion to them")
+    if (1 - ratio) * (1 - by_pairs) <= 0:
+        return Expected(None, f"{counts}, behind so many more that attention may outweigh them")
+    if abs(1 - by_pairs) > abs(1 - ratio):
+        return Expected(ratio, f"{counts}, in proportion to them; attention makes it more", "at_least")
+    return Expected(ratio, f"{counts}, in proportion to them; attention makes it less", "at_most")
 
 
 def _step_ms(done: Sequence[Done]) -> float:

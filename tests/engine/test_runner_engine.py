@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from advisor.runner.engine import EngineError
 from advisor.runner.engines.xllamacpp import LlamaServer, Xllamacpp
 from advisor.runner.settings import Settings
 from advisor.runner.workload import prose
+from advisor.sources.served.web import Web
 from parsers import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.engine
 
@@ -51,12 +54,28 @@ def test_the_log_says_what_the_engine_said(model_path: Path, tmp_path: Path) -> 
     assert [timed.output_tokens for timed in said] == [9, 1, 8, 7]
     assert [timed.cached_tokens for timed in said] == [0, len(prompt) - 1, 50, 0]
     assert said[0].accepted_tokens
+    assert (said[1].prefill_tokens, said[1].decode_steps) == (1, 0)  # the last of a prompt is prefill
     for timed in said:
         assert timed.prefill_ms is not None
         assert timed.ttft_ms is not None
         assert timed.prefill_ms <= timed.ttft_ms <= timed.total_ms
-        assert len(timed.inter_token_ms) == timed.output_tokens - 1
-        assert sum(timed.inter_token_ms) == pytest.approx(timed.total_ms - timed.ttft_ms)
+        assert len(timed.inter_token_ms) == timed.output_tokens - 1 - (timed.accepted_tokens or 0)
+        assert sum(timed.inter_token_ms) <= timed.total_ms - timed.ttft_ms + 1e-6
+
+
+def test_nobody_else_is_answered(model_path: Path, tmp_path: Path) -> None:
+    with engine(model_path, tmp_path) as started:
+        timed = started.ask(list(range(1000, 1020)), 6)
+        assert 0 < len(timed.inter_token_ms) <= 5
+        asked = json.loads(psutil.Process(started.pid).cmdline()[-1])
+        assert Path(asked["slot_save_path"]).is_dir()
+        stranger = Web(started._web.name)
+        assert stranger.get("/props").status == 401
+        stranger.close()
+        key = started._web._headers["Authorization"].removeprefix("Bearer ")
+        assert key not in str(asked)
+    assert key not in (tmp_path / "engine.log").read_text()
+    assert not Path(asked["slot_save_path"]).exists()
 
 
 def test_nothing_is_reused_after_forgetting(model_path: Path, tmp_path: Path) -> None:

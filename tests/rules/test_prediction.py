@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.physics.layers import LayerCache
 from rules.prediction import Done, Expected, Facts, Host, Task, predict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MODEL = Facts(
     read_bytes=100e6,
@@ -18,6 +23,8 @@ MODEL = Facts(
     threads=2,
     flash_attention=True,
 )
+ON_GPU = replace(MODEL, layers_on_gpu=1.0)
+EIGHT_BITS: dict[str, Any] = {"kv_type_k": "q8_0", "kv_type_v": "q8_0"}
 CORES = Host(physical_cores=2)
 ROW = Done(1000, 0, 4000.0, 33, 32, 640.0)
 """Answered at a depth of 1,016 tokens: a step reads 100 MB of weights and 40.64 MB of KV cache."""
@@ -27,9 +34,9 @@ def same(*rows: Done) -> list[Task]:
     return [Task(row.new_tokens, row.cached_tokens, row.output_tokens) for row in rows]
 
 
-def changed(facts: Facts, host: Host = CORES, *rows: Done) -> tuple[Expected, Expected]:
+def changed(facts: Facts, host: Host = CORES, *rows: Done, was: Facts = MODEL) -> tuple[Expected, Expected]:
     """Settings change, the requests don't."""
-    found = predict(rows or [ROW], same(*rows or [ROW]), MODEL, facts, host)
+    found = predict(rows or [ROW], same(*rows or [ROW]), was, facts, host)
     return found.prefill, found.decode
 
 
@@ -48,8 +55,8 @@ def test_nothing_changes() -> None:
 # --- the KV cache's type, and another file
 
 
-def test_a_smaller_kv_type_saves_at_most_its_bytes() -> None:
-    prefill, decode = changed(replace(MODEL, kv_type_k="q8_0", kv_type_v="q8_0"))
+def test_a_smaller_kv_type_saves_at_most_its_bytes_on_a_gpu() -> None:
+    prefill, decode = changed(replace(ON_GPU, **EIGHT_BITS), was=ON_GPU)
     read = 100e6 + 1016 * 20_000 * 34 / 32
     assert decode.ratio == pytest.approx(read / 140.64e6)
     assert decode.bound == "at_most"
@@ -60,7 +67,7 @@ def test_a_smaller_kv_type_saves_at_most_its_bytes() -> None:
 
 def test_each_answer_is_at_its_own_depth() -> None:
     shallow, deep = Done(100, 0, 400.0, 33, 32, 100.0), Done(1900, 0, 9000.0, 33, 32, 300.0)
-    _, decode = changed(replace(MODEL, kv_type_k="q8_0", kv_type_v="q8_0"), CORES, shallow, deep)
+    _, decode = changed(replace(ON_GPU, **EIGHT_BITS), CORES, shallow, deep, was=ON_GPU)
 
     def part(depth: float) -> float:
         return (100e6 + depth * 21_250) / (100e6 + depth * 40_000)
@@ -68,11 +75,25 @@ def test_each_answer_is_at_its_own_depth() -> None:
     assert decode.ratio == pytest.approx((100 * part(116) + 300 * part(1916)) / 400)
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"layers_on_gpu": 0.5}, {"layers_on_gpu": 1.0, "flash_attention": False}]
+)
+def test_attention_that_computes_more_than_it_reads(more: dict[str, Any]) -> None:
+    """On a CPU, and without flash attention, a byte of the KV cache takes several times as long as one of a
+    weight, so its bytes promise nothing."""
+    was = replace(MODEL, **more)
+    _, decode = changed(replace(was, **EIGHT_BITS), Host(2, {2: 30.0}), was=was)
+    assert decode.ratio is None
+    assert decode.basis.endswith("computes more than it reads")
+    found = predict([ROW], [Task(500, 0, 33)], was, was, Host(2, {2: 30.0}))
+    assert found.decode.ratio is None
+
+
 def test_a_measured_bandwidth_leaves_the_rest_of_a_step_as_it_is() -> None:
-    """20 ms a step, of which 19.05 MB fewer take 1.905 ms at 10 GB/s."""
+    """20 ms a step, of which 20 MB fewer take 2 ms at 10 GB/s."""
     host = Host(2, {1: 8.0, 2: 10.0})
-    _, decode = changed(replace(MODEL, kv_type_k="q8_0", kv_type_v="q8_0"), host)
-    assert decode.ratio == pytest.approx(1 - 1.905 / 20, abs=1e-6)
+    _, decode = changed(replace(MODEL, read_bytes=80e6), host)
+    assert decode.ratio == pytest.approx(1 - 2 / 20)
     assert decode.bound == "estimate"
     assert "10 GB/s" in decode.basis
 
@@ -97,7 +118,7 @@ def test_what_is_not_known_of_a_model() -> None:
     bare = replace(MODEL, cache=None)
     prefill, decode = changed(replace(bare, read_bytes=None, active_parameters=None))
     assert (prefill.ratio, decode.ratio) == (None, None)
-    _, decode = changed(replace(MODEL, kv_type_k="q3_7"))
+    _, decode = changed(replace(ON_GPU, kv_type_k="q3_7"), was=ON_GPU)
     assert (decode.ratio, decode.basis) == (None, "the size of q3_7 values is not known")
 
 
@@ -144,30 +165,60 @@ def test_threads_that_nobody_set() -> None:
 
 
 def test_threads_beside_a_gpu() -> None:
-    on_gpu = replace(MODEL, layers_on_gpu=1.0)
-    found = predict([ROW], same(ROW), on_gpu, replace(on_gpu, threads=1), CORES)
-    assert (found.prefill.ratio, found.decode.ratio) == (None, None)
+    prefill, decode = changed(replace(ON_GPU, threads=1), was=ON_GPU)
+    assert (prefill.ratio, decode.ratio) == (None, None)
 
 
 # --- prompts and answers
 
 
 def test_a_shorter_prompt() -> None:
-    """Of few alike prompts: in proportion. The answer's context is shallower too."""
-    prefill, decode = asked(Task(500, 0, 33))
-    assert (prefill.ratio, prefill.bound) == (0.5, "estimate")
-    assert prefill.basis == "500 prompt tokens to evaluate, not 1,000, in proportion to them"
+    """Of few alike prompts: at least in proportion. The answer's context is shallower too."""
+    prefill, decode = asked(Task(500, 0, 33), facts=ON_GPU)
+    assert (prefill.ratio, prefill.bound) == (0.5, "at_least")
+    assert prefill.basis.startswith("500 prompt tokens to evaluate, not 1,000, in proportion to them; attent")
     assert decode.ratio == pytest.approx((100 + 0.04 * 516) / 140.64)
     assert decode.bound == "at_most"
 
 
-def test_prompts_of_many_lengths_show_attention() -> None:
+def test_answers_at_several_depths_show_what_a_token_of_context_takes() -> None:
+    """10 ms a step and 0.01 ms a token of context: 15.16 and 25.16 ms, and at half the prompts 10 and 20."""
+
+    def row(n: float) -> Done:
+        return Done(n, 0, 4 * n, 33, 32, 32 * (10 + 0.01 * (n + 16)))
+
+    rows = (row(500), row(1500))
+    halves = [replace(t, new_tokens=t.new_tokens / 2) for t in same(*rows)]
+    _, decode = asked(*halves, rows=rows)
+    assert decode.ratio == pytest.approx(1 - 10 / (15.16 + 25.16))
+    assert decode.bound == "estimate"
+    assert "each takes 10 µs of a step" in decode.basis
+    alike = (row(1000), row(1100))
+    assert asked(*[replace(t, new_tokens=500) for t in same(*alike)], rows=alike)[1].ratio is None
+    backwards = (replace(rows[0], decode_ms=900.0), rows[1])
+    assert asked(*halves, rows=backwards)[1].ratio is None
+
+
+def test_a_smaller_file_beside_shorter_prompts_counts_once_each() -> None:
+    rows = (Done(500, 0, 2000.0, 33, 32, 32 * 15.16), Done(1500, 0, 6000.0, 33, 32, 32 * 25.16))
+    halves = [replace(t, new_tokens=t.new_tokens / 2) for t in same(*rows)]
+    both = predict(rows, halves, MODEL, replace(MODEL, read_bytes=50e6), CORES).decode
+    shorter = predict(rows, halves, MODEL, MODEL, CORES).decode
+    assert both.ratio is not None
+    assert shorter.ratio is not None
+    before, after = (w + 40_000 * np.array([266.0, 766.0]) for w in (100e6, 50e6))
+    assert both.ratio / shorter.ratio == pytest.approx(np.average(after / before, weights=[15.16, 25.16]))
+    assert both.bound == "at_most"
+
+
+@pytest.mark.parametrize("lengths", [(100, 400, 2000), (100, 200, 400, 800, 1600, 2000)])
+def test_prompts_of_several_lengths_show_attention(lengths: Sequence[int]) -> None:
     """2 ms a token and 0.002 ms a pair: 2,000 tokens take 8 s, and half of them 3 s."""
 
     def row(n: float) -> Done:
         return Done(n, 0, 2 * n + 0.002 * n * n / 2, 33, 32, 640.0)
 
-    rows = tuple(row(n) for n in (100, 200, 400, 800, 1600, 2000))
+    rows = tuple(row(n) for n in lengths)
     prefill, _ = asked(*[replace(t, new_tokens=t.new_tokens / 2) for t in same(*rows)], rows=rows)
     before = sum(row.prefill_ms or 0.0 for row in rows)
     after = sum(row(r.new_tokens / 2).prefill_ms or 0.0 for r in rows)
@@ -180,6 +231,7 @@ def test_a_prefix_that_is_kept() -> None:
     rows = (ROW, ROW)
     prefill, decode = asked(Task(1000, 0, 33), Task(100, 900, 33), rows=rows)
     assert prefill.ratio == pytest.approx(0.55)
+    assert prefill.bound == "estimate"
     assert decode.ratio == 1.0
 
 
@@ -187,7 +239,14 @@ def test_a_prefix_that_is_broken_takes_longer() -> None:
     row = Done(100, 900, 400.0, 33, 32, 640.0)
     prefill, decode = asked(Task(1010, 0, 33), rows=(row,))
     assert prefill.ratio == pytest.approx(10.1)
+    assert prefill.bound == "at_most"
     assert decode.ratio == 1.0
+
+
+def test_fewer_tokens_behind_many_more_may_take_longer() -> None:
+    prefill, _ = asked(Task(900, 2000, 33))
+    assert prefill.ratio is None
+    assert "attention may outweigh" in prefill.basis
 
 
 def test_a_prompt_is_never_read_faster_than_a_step() -> None:
@@ -239,11 +298,21 @@ def test_a_batch_size_that_no_prompt_fills() -> None:
 
 
 def test_changes_together_multiply() -> None:
-    found = predict([ROW], [Task(500, 0, 17)], MODEL, replace(MODEL, threads=1), CORES)
-    assert found.prefill.ratio == pytest.approx(0.5 * 2)
-    assert found.prefill.bound == "at_most"
-    depth = (100 + 0.04 * 508) / 140.64
-    assert found.decode.ratio == pytest.approx(0.5 * depth * 2)
+    """Two halves of a prompt's time or less, and twice the time or less."""
+    found = predict(
+        [ROW], [Task(500, 0, 33)], MODEL, replace(MODEL, active_parameters=67.5e6, threads=1), CORES
+    )
+    assert found.prefill.ratio == pytest.approx(0.5 * 0.5 * 2)
+    assert found.prefill.bound == "at_least"
+    found = predict([ROW], [Task(1000, 0, 17)], MODEL, replace(MODEL, threads=1), CORES)
+    assert found.decode.ratio == pytest.approx(0.5 * 2)
+    assert found.decode.bound == "at_most"
+
+
+def test_bounds_from_both_sides_promise_nothing() -> None:
+    found = predict([ROW], [Task(500, 0, 33)], MODEL, replace(MODEL, threads=4), Host(physical_cores=4))
+    assert found.prefill.ratio is None
+    assert found.prefill.basis.endswith("bounded from above and one from below")
 
 
 def test_one_unknown_makes_the_whole_unknown() -> None:

@@ -30,7 +30,7 @@ def pairs(ratios: Sequence[float], ms: float = 2040.0) -> list[Pair]:
 
 
 def outcome(ratio: float, low: float | None, high: float | None) -> Outcome:
-    return Outcome("prefill", 2000.0, 2000.0 * ratio, ratio, low, high, 8, 3)
+    return Outcome("prefill", 2000.0, ratio, low, high, 8, 3)
 
 
 # --- outcomes
@@ -45,10 +45,11 @@ def test_a_clear_saving() -> None:
     assert trial.prefill.before_ms == pytest.approx(1530)
     assert trial.prefill.verdict == "faster"
     assert (
-        trial.prefill.sentence == "Prefill takes 41 % less (40 to 43 %): 903 ms instead of 1.53 s a request."
+        trial.prefill.sentence
+        == "Prefill takes 41 % less (40 to 43 % in this run): 903 ms instead of 1.53 s a request."
     )
     assert (trial.decode.ratio, trial.decode.verdict) == (1.0, "no-difference")
-    assert trial.decode.sentence == "No difference measurable in decode (±2 %)."
+    assert trial.decode.sentence == "No difference measurable in decode (within ±2 % in this run)."
     assert trial.verdict == trial.total.verdict == "faster"
     assert trial.sentence.startswith("Prefill takes 41 % less")
 
@@ -62,7 +63,10 @@ def test_the_interval_turns_round_with_the_arms() -> None:
     assert back.ratio == pytest.approx(1 / there.ratio)
     assert (back.low, back.high) == pytest.approx((1 / (there.high or 0), 1 / (there.low or 0)))
     assert back.verdict == "slower"
-    assert back.sentence == "Prefill takes 68 % more (63 to 74 %): 1.53 s instead of 910 ms a request."
+    assert (
+        back.sentence
+        == "Prefill takes 68 % more (63 to 74 % in this run): 1.53 s instead of 910 ms a request."
+    )
 
 
 def test_one_disturbed_pair_of_eight_moves_little() -> None:
@@ -79,7 +83,7 @@ def test_a_small_sure_change_is_no_difference() -> None:
     assert trial.prefill is not None
     assert trial.prefill.high == pytest.approx(0.985)
     assert trial.prefill.verdict == "no-difference"
-    assert trial.prefill.sentence == "No difference measurable in prefill (±2 %)."
+    assert trial.prefill.sentence == "No difference measurable in prefill (within ±2 % in this run)."
 
 
 def test_scattered_pairs_are_too_noisy() -> None:
@@ -117,13 +121,23 @@ def test_a_phase_that_is_nowhere_known_is_none() -> None:
 def test_times_that_read_alike_are_told_apart() -> None:
     found = judged(pairs([0.97] * 6, ms=1400)).prefill
     assert found is not None
-    assert found.sentence.endswith("takes 3 % less: 1.02 s instead of 1.05 s a request.")
+    assert found.sentence.endswith("takes 3 % less in this run: 1.02 s instead of 1.05 s a request.")
 
 
 def test_twice_as_long() -> None:
     found = judged(pairs([3.0, 3.1, 3.2, 3.1, 3.1, 3.0])).prefill
     assert found is not None
-    assert found.sentence.startswith("Prefill takes 3.1 times as long (3.0 to 3.2 times)")
+    assert found.sentence.startswith("Prefill takes 3.1 times as long (3.0 to 3.2 times in this run)")
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e4), st.floats(1, 1e4)), min_size=4, max_size=12))
+def test_the_measured_time_lies_in_its_own_interval(runs: list[tuple[float, float]]) -> None:
+    found = judged([Pair(block((before,), (1,)), block((after,), (1,))) for before, after in runs]).prefill
+    assert found is not None
+    assert found.interval_ms is not None
+    low, high = found.interval_ms
+    assert low <= found.after_ms * (1 + 1e-9)
+    assert found.after_ms <= high * (1 + 1e-9)
 
 
 # --- the interval
@@ -150,6 +164,9 @@ def test_the_interval_moves_with_its_values(values: list[float], shift: float, s
 
 # --- predictions
 
+OPEN = "it may have come true; these runs can't tell how much"
+MAYBE = f"Predicted 38 % less: {OPEN}."
+
 
 @pytest.mark.parametrize(
     ("measured", "predicted", "at_most", "words"),
@@ -163,6 +180,10 @@ def test_the_interval_moves_with_its_values(values: list[float], shift: float, s
         ((1.00, 0.60, 1.50), 0.62, False, "Predicted 38 % less: these runs can't tell."),
         ((1.00, 0.80, 1.20), 0.62, False, "Predicted 38 % less: it did not come true."),
         ((0.97, None, None), 0.62, False, "Predicted 38 % less: these runs can't tell."),
+        ((0.70, 0.62, 0.78), 0.62, False, "Predicted 38 % less: it came true."),
+        ((0.70, 0.50, 0.90), 0.62, False, MAYBE),
+        ((0.60, 0.20, 0.75), 0.62, False, MAYBE),
+        ((0.80, 0.61, 0.95), 0.62, False, MAYBE),
         ((1.30, 1.25, 1.35), 1.3, False, "Predicted 30 % more: it came true."),
         ((1.00, 0.98, 1.02), 1.0, False, "Predicted no difference: it came true."),
         ((1.00, 0.70, 1.30), 1.0, False, "Predicted no difference: these runs can't tell."),
@@ -172,12 +193,30 @@ def test_the_interval_moves_with_its_values(values: list[float], shift: float, s
         ((0.40, 0.38, 0.42), 0.62, True, "Predicted at most 38 % less: more than that came."),
         ((1.00, 0.98, 1.02), 0.62, True, "Predicted at most 38 % less: nothing measurable came."),
         ((1.00, 0.80, 1.20), 0.62, True, "Predicted at most 38 % less: these runs can't tell."),
+        ((1.30, 1.28, 1.45), 1.4, True, "Predicted at most 40 % more: most of that came."),
     ],
 )
 def test_what_became_of_a_prediction(
     measured: tuple[float, float | None, float | None], predicted: float, at_most: bool, words: str
 ) -> None:
     assert compared(outcome(*measured), predicted, at_most=at_most) == words
+
+
+@pytest.mark.parametrize(
+    ("measured", "predicted", "words"),
+    [
+        ((0.45, 0.40, 0.50), 0.5, "Predicted at least 50 % less: it came true."),
+        ((0.10, 0.09, 0.12), 0.5, "Predicted at least 50 % less: it came true."),
+        ((0.55, 0.45, 0.65), 0.5, f"Predicted at least 50 % less: {OPEN}."),
+        ((0.75, 0.73, 0.77), 0.5, "Predicted at least 50 % less: half of that came."),
+        ((1.00, 0.98, 1.02), 0.5, "Predicted at least 50 % less: it did not come true."),
+        ((1.00, 0.40, 1.60), 0.5, "Predicted at least 50 % less: these runs can't tell."),
+        ((1.20, 1.15, 1.25), 0.5, "Predicted at least 50 % less: the opposite came."),
+        ((3.10, 3.00, 3.20), 2.0, "Predicted at least 2.0 times as long: it came true."),
+    ],
+)
+def test_a_prediction_from_below(measured: tuple[float, float, float], predicted: float, words: str) -> None:
+    assert compared(outcome(*measured), predicted, at_least=True) == words
 
 
 # --- drift

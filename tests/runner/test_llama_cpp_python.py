@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from advisor.errors import InputError
 from advisor.runner.engine import EngineError
-from advisor.runner.engines.llama_cpp_python import LlamaCppPython, Running, _options
+from advisor.runner.engines.llama_cpp_python import _KV_TYPES, LlamaCppPython, Running, _options
+from advisor.runner.knobs.values import KV_TYPES
 from tests.parsers.reading import read
 
 if TYPE_CHECKING:
@@ -51,22 +51,37 @@ def test_its_log_tells_the_same(running: Running, log_path: Path) -> None:
     rows = read(head + log_path.read_bytes()[begin:]).requests[-len(asks) :]
 
     assert [one.cached_tokens for one in timed] == [0, 60, 29, 0, 0, 0, 0]
-    for row, one in zip(rows, timed, strict=True):
-        assert _counts(row) == _counts(one), one
-        for column in ("prefill_ms", "decode_ms"):
-            printed, booked = getattr(row, column), getattr(one, column)
-            assert (printed is None) == (booked is None), one
-            assert printed is None or printed == pytest.approx(booked, abs=ROUNDING_MS), one
+    is_alone = [one.prefill_tokens == 1 for one in timed]
+    assert is_alone == [False, False, True, False, False, False, True]
+    for row, one, alone in zip(rows, timed, is_alone, strict=True):
+        for column in ("prompt_tokens", "cached_tokens", "prefill_tokens", "output_tokens"):
+            assert getattr(row, column) == getattr(one, column), (column, one)
+        assert (row.decode_steps or 0) == (one.decode_steps or 0) + alone, one
+        assert _both_ms(row) == pytest.approx(_both_ms(one), abs=2 * ROUNDING_MS), one
+        if not alone:
+            for column in ("prefill_ms", "decode_ms"):
+                printed, booked = getattr(row, column), getattr(one, column)
+                assert (printed is None) == (booked is None), one
+                assert printed is None or printed == pytest.approx(booked, abs=ROUNDING_MS), one
 
 
-def _counts(row: Request | Timed) -> tuple[int | None, ...]:
-    return (
-        row.prompt_tokens,
-        row.cached_tokens,
-        row.prefill_tokens,
-        row.output_tokens if row.decode_ms or row.prefill_ms else None,
-        row.decode_steps,
-    )
+def _both_ms(row: Request | Timed) -> float:
+    return (row.prefill_ms or 0) + (row.decode_ms or 0)
+
+
+def test_the_last_token_of_a_cached_prompt_is_prefill(running: Running) -> None:
+    running.forget()
+    running.ask(PROMPT, 2)
+    again = running.ask(PROMPT, 4)
+    assert (again.cached_tokens, again.prefill_tokens, again.decode_steps) == (len(PROMPT) - 1, 1, 3)
+    assert again.prefill_ms is not None
+    assert again.decode_ms is not None
+    assert again.ttft_ms is not None
+    assert 0 < again.prefill_ms <= again.ttft_ms
+    assert 0 < again.decode_ms <= again.total_ms - again.ttft_ms
+    alone = running.ask(PROMPT, 1)
+    assert (alone.prefill_tokens, alone.decode_ms, alone.decode_steps) == (1, None, None)
+    assert alone.prefill_ms
 
 
 def test_the_clock_agrees_with_the_counters(running: Running) -> None:
@@ -115,6 +130,7 @@ def test_what_does_not_fit_is_not_sent(running: Running) -> None:
 def test_prompt_lookup_counts_its_drafts(settings: Settings, tmp_path: Path) -> None:
     with LlamaCppPython().start(replace(settings, lookup=6), tmp_path / "log") as engine:
         timed = engine.ask(list(range(100, 120)) * 10, 24)
+        assert [note[:13] for note in engine.notes] == ["Prompt lookup"]
     assert timed.draft_tokens
     assert timed.accepted_tokens is not None
     assert 0 <= timed.accepted_tokens <= timed.draft_tokens
@@ -124,7 +140,8 @@ def test_prompt_lookup_counts_its_drafts(settings: Settings, tmp_path: Path) -> 
 
 def test_settings_arrive(settings: Settings, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    given = replace(settings, flash_attention=True, kv_type_k="q8_0", kv_type_v="q4_0", ubatch=640)
+    assert set(_KV_TYPES) == set(KV_TYPES)
+    given = replace(settings, flash_attention=True, kv_type_k="q8_0", kv_type_v="q4_0", batch=640, ubatch=640)
     with LlamaCppPython().start(replace(given, context=9000), log) as engine:
         assert engine.notes == (
             "The context of 9,216 tokens is more than the 8,192 the model was trained on.",
@@ -138,7 +155,7 @@ def test_settings_arrive(settings: Settings, tmp_path: Path) -> None:
     ("changed", "sentence"),
     [
         ({"context": 40_000_000}, r"A context of 40,000,000 tokens takes 858\.3 GiB .* would fit\.$"),
-        ({"kv_type_v": "q8_0"}, r"needs flash attention"),
+        ({"kv_type_v": "q8_0"}, r"quantized V cache requires flash_attn to be enabled\.$"),
         ({"kv_type_k": "q9_0"}, r"q9_0: no type of a KV cache"),
         ({"draft_model": Path("x.gguf")}, r"no draft models"),
         ({"model": Path("none.gguf")}, r"none\.gguf: no such file\.$"),
@@ -147,7 +164,7 @@ def test_settings_arrive(settings: Settings, tmp_path: Path) -> None:
 def test_what_can_t_be_loaded(
     changed: dict[str, object], sentence: str, settings: Settings, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(EngineError, match=sentence):
         LlamaCppPython().start(replace(settings, **changed), tmp_path / "log")  # type: ignore[arg-type]
 
 
@@ -155,13 +172,12 @@ def test_the_engine_s_own_reason(settings: Settings, tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     with settings.model.open("rb") as whole:
         cut.write_bytes(whole.read(20_000_000))
-    for changed, added, reason in (
-        (replace(settings, model=cut), {}, r"not within the file bounds"),
-        (settings, {"type_v": 8}, r"quantized V cache requires flash_attn to be enabled\.$"),
-        (replace(settings, context=40_000_000), {}, r"failed to allocate CPU buffer"),
+    for changed, reason in (
+        (replace(settings, model=cut), r"not within the file bounds"),
+        (replace(settings, context=40_000_000), r"failed to allocate CPU buffer"),
     ):
         with pytest.raises(EngineError, match=r"llama-cpp-python can't load the model: .*" + reason):
-            Running(changed, _options(changed) | added, None, tmp_path / "log")
+            Running(changed, _options(changed), None, tmp_path / "log")
 
 
 def _ask_on(engine: Running) -> None:

@@ -8,9 +8,9 @@ of our own, for theirs takes INFO for DEBUG and an error for something else. DEB
 are left out. Where nothing of a context is reused llama-cpp-python says nothing; then the line that it prints
 for a hit is written with a 0, so that a log tells each prompt's length.
 
-Prefill and decode are llama.cpp's own counters: a call that evaluates one token is booked as *eval*, and both
-counts are printed as at least 1. With prompt lookup the counters can't be used, for drafts are booked as
-prompt, and the clock is read early; then the phases are what this process's own clock says.
+Prefill and decode are llama.cpp's own counters; the log has them as they are. They book a prompt's last token
+as *eval* where it is evaluated alone; our own clock splits them then, for to llama-server that is prefill.
+With prompt lookup our clock alone tells the phases: drafts are booked as prompt, and counters are read early.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ DEBUG, ERROR, CONTINUED = 1, 4, 5
 GPUS = 1, 2
 """Kinds of devices of ggml-backend.h, apart and in the processor; what was 2 before is called BLAS."""
 EXPECTED = (ValueError, RuntimeError, MemoryError, OSError, AssertionError)
-SEEN = 2
-"""The n-gram of a prompt lookup."""
 REUSE = re.compile(
     r"Llama\.generate: (?:(?P<hit>\d+) prefix-match hit|(?P<all>full prompt already cached)"
     r"|\d+ prefix-match found but partial kv removal not supported)"
@@ -97,16 +95,14 @@ class Worker:
 
     def hello(self) -> dict[str, Any]:
         """What the build is, and what it can run on."""
-        return {
-            "version": self._llama_cpp.__version__,
-            "offloads": bool(self._llama_cpp.llama_supports_gpu_offload()),
-            "processors": processors(self._llama_cpp),
-        }
+        offloads = bool(self._llama_cpp.llama_supports_gpu_offload())
+        found = processors(self._llama_cpp)
+        return {"version": self._llama_cpp.__version__, "offloads": offloads, "processors": found}
 
-    def load(self, options: dict[str, Any], lookup: int | None) -> dict[str, Any]:
-        """Load a model, with the options of `Llama` and the tokens that prompt lookup proposes at a time."""
+    def load(self, options: dict[str, Any], lookup: int | None, ngram: int) -> dict[str, Any]:
+        """Load a model, with the options of `Llama`, and tokens that prompt lookup proposes and compares."""
         if lookup is not None:
-            self._lookup = counted_lookup(lookup)
+            self._lookup = counted_lookup(lookup, ngram)
             options |= {"draft_model": self._lookup, "logits_all": True}
         self._llm = self._llama_cpp.Llama(**options, verbose=True)
         return {"context": self._llm.n_ctx()}
@@ -148,27 +144,27 @@ class Worker:
         context.reset_timings()
         if lookup is not None:
             lookup.proposed = lookup.calls = 0
-        calls: list[int] = []
+        arrivals: dict[int, float] = {}
         stream = self._llm.generate(prompt, temp=0.0)
-        started_at, stamps = time.time(), [time.perf_counter()]
-        for _ in range(output_tokens):
+        started_at, begin_s = time.time(), time.perf_counter()
+        for n in range(output_tokens):
             next(stream)
-            stamps.append(time.perf_counter())
-            calls.append(len(calls) if lookup is None else lookup.calls)
+            end_s = time.perf_counter()
+            arrivals.setdefault(n if lookup is None else lookup.calls, end_s)
         stream.close()
         self._llama_cpp.llama_synchronize(context.ctx)
         counters = self._llama_cpp.llama_perf_context(context.ctx)
         cached = self._cached(len(prompt), counters)
         context.print_timings()
-        first, last = (1e3 * (stamp - stamps[0]) for stamp in (stamps[1], stamps[-1]))
-        arrivals = [stamps[n] for n in range(1, len(stamps)) if n == 1 or calls[n - 1] != calls[n - 2]]
+        first, last = (1e3 * (at_s - begin_s) for at_s in (arrivals[0], end_s))
+        steps, share = output_tokens - 1, first / last
         return {
             "started_at": started_at,
             "cached_tokens": cached,
             "ttft_ms": first,
             "total_ms": last,
-            "inter_token_ms": [1e3 * (b - a) for a, b in itertools.pairwise(arrivals)],
-            **(booked(counters) if lookup is None else self._speculated(first, last, output_tokens - 1)),
+            "inter_token_ms": [1e3 * (b - a) for a, b in itertools.pairwise(arrivals.values())],
+            **(booked(counters, share, steps) if lookup is None else self._speculated(first, last, steps)),
         }
 
     def _cached(self, prompt_tokens: int, counters: Any) -> int | None:
@@ -195,16 +191,20 @@ class Worker:
         }
 
 
-def booked(counters: Any) -> dict[str, Any]:
-    """What llama.cpp booked; a count of 1 without time is nothing."""
+def booked(counters: Any, first_share: float, steps: int) -> dict[str, Any]:
+    """What llama.cpp booked, split by the clock where eval has a step too many; a mere count is nothing."""
+    prefill_ms, decode_ms = counters.t_p_eval_ms, counters.t_eval_ms
+    if decode_ms and counters.n_eval > steps:
+        both_ms = prefill_ms + decode_ms
+        prefill_ms, decode_ms = both_ms * first_share, both_ms * (1 - first_share)
     return {
-        "prefill_ms": counters.t_p_eval_ms or None,
-        "decode_ms": counters.t_eval_ms or None,
-        "decode_steps": counters.n_eval if counters.t_eval_ms else None,
+        "prefill_ms": prefill_ms or None,
+        "decode_ms": decode_ms or None,
+        "decode_steps": steps if decode_ms else None,
     }
 
 
-def counted_lookup(tokens: int) -> Any:
+def counted_lookup(tokens: int, ngram: int) -> Any:
     """Prompt lookup that counts how often it was asked and what it proposed."""
     from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
@@ -217,7 +217,7 @@ def counted_lookup(tokens: int) -> Any:
             self.proposed += len(draft)
             return draft
 
-    return Counted(max_ngram_size=SEEN, num_pred_tokens=tokens)
+    return Counted(max_ngram_size=ngram, num_pred_tokens=tokens)
 
 
 def processors(llama_cpp: Any) -> list[dict[str, Any]]:

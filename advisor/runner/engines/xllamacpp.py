@@ -6,21 +6,24 @@ A prompt reuses what the one before it left in the server's one slot, and nothin
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import suppress
+import secrets
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from advisor.runner import gpus
 from advisor.runner.engine import EngineError, Processor, Timed
-from advisor.runner.engines.child import Child
+from advisor.runner.engines.child import Child, python
 from advisor.runner.engines.xllamacpp_fields import fields_of
+from advisor.runner.engines.xllamacpp_host import KEY
 from advisor.sources.served.web import NoAnswerError, Web, whole
 from advisor.streamed import error_of, streamed
-from parsers.formats.base import At
+from parsers.formats.json_records import NOWHERE
 from parsers.formats.json_values import count
 from parsers.formats.llama_server.body import request_of
 
@@ -38,8 +41,6 @@ HOST = Path(__file__).with_name("xllamacpp_host.py")
 _LONGEST_S = 24 * 3600.0
 """A prompt may take hours on a slow machine; when the engine ends, its connection does too."""
 _GPUS = {"gpu", "igpu"}
-_NOWHERE = At(0, 0, None, b"", 0)
-"""An answer that comes from no log."""
 
 
 class Xllamacpp:
@@ -64,11 +65,11 @@ class Xllamacpp:
 
 def command(fields: dict[str, Any]) -> list[str]:
     """The words that start a server with these fields of the wheel's `CommonParams`."""
-    return [sys.executable, "-P", str(HOST), json.dumps(fields)]
+    return [*python(HOST), json.dumps(fields)]
 
 
 class LlamaServer:
-    """A llama-server with one slot.
+    """A llama-server with one slot, which answers nobody else.
 
     Args:
         settings: how.
@@ -85,14 +86,19 @@ class LlamaServer:
         self.notes: tuple[str, ...] = ()
         with suppress(metadata.PackageNotFoundError):
             self.version = f"{PACKAGE} {metadata.version(PACKAGE)}"
-        self._child = Child(self.name, command(fields_of(settings)), log)
+        self._is_drafting = settings.draft_model is not None or settings.lookup is not None
+        self._held = ExitStack()
         try:
-            self._begin(settings.context)
+            self._begin(settings, log)
         except BaseException:
-            self._child.close()
+            self.close()
             raise
 
-    def _begin(self, asked: int) -> None:
+    def _begin(self, settings: Settings, log: Path) -> None:
+        folder = self._held.enter_context(TemporaryDirectory(prefix="phasewise-", ignore_cleanup_errors=True))
+        key = secrets.token_urlsafe()
+        self._child = Child(self.name, command(fields_of(settings, folder)), log, {KEY: key})
+        self._held.callback(self._child.close)
         line = self._child.line()
         if line is None:
             raise self._child.failure("can't load the model")
@@ -100,16 +106,19 @@ class LlamaServer:
         if "error" in said:
             raise EngineError(f"{self.version or PACKAGE} can't be started so: {said['error']}.")
         self.processors = tuple(_processor(one) for one in said["devices"])
-        self._web = Web(said["address"], answer_s=_LONGEST_S)
+        self._web = Web(said["address"], token=key, answer_s=_LONGEST_S)
+        self._held.callback(self._web.close)
         props = self._got("/props")
         told = props.get("default_generation_settings") if isinstance(props, dict) else None
         context = count(told, "n_ctx") if isinstance(told, dict) else None
         if context is None:
             raise EngineError(f"{self.version or PACKAGE} does not say how large its context is.")
         self.context = context
-        if context < asked:
+        if context < settings.context:
             why = "the model was trained for no more"
-            self.notes = (f"The context has {context:,} tokens, not {asked:,}: {why}.",)
+            self.notes += (f"The context has {context:,} tokens, not {settings.context:,}: {why}.",)
+        if settings.gpu_layers and (sentence := gpus.unused(PACKAGE, self.processors)):
+            self.notes += (sentence,)
 
     @property
     def pid(self) -> int:
@@ -162,6 +171,7 @@ class LlamaServer:
             "cache_prompt": True,
             "stream": True,
             "return_tokens": True,
+            "timings_per_token": self._is_drafting,
         }
         started_at = datetime.now(UTC)
         try:
@@ -174,8 +184,7 @@ class LlamaServer:
 
     def close(self) -> None:
         """End the server."""
-        self._child.close()
-        self._web.close()
+        self._held.close()
 
     def __enter__(self) -> Self:
         return self
@@ -215,18 +224,23 @@ def _refused(answer: Answer) -> EngineError:
 
 
 def _timed(events: Iterator[Event], sent_s: float, started_at: datetime) -> Timed:
-    """What the stream says and how it came; the last event has the server's own counters."""
-    came_s, last = list[float](), dict[str, Any]()
+    """What the stream says and how it came; the last event has the server's own counters.
+
+    Each token is an event; those of one step, a draft that was accepted, say the same time of decode.
+    """
+    steps, end_s, last = dict[float, float](), sent_s, dict[str, Any]()
     for event in events:
         if not isinstance(event.data, dict):
             continue
         last = event.data
-        came_s += [event.at_s] * len(last.get("tokens") or ())
-    told = request_of(last, _NOWHERE, _NOWHERE)
-    if told is None or told.prompt_tokens is None or told.output_tokens is None or not came_s:
+        if last.get("tokens"):
+            end_s = event.at_s
+            steps.setdefault((last.get("timings") or {}).get("predicted_ms", end_s), end_s)
+    told = request_of(last, NOWHERE, NOWHERE)
+    if told is None or told.prompt_tokens is None or told.output_tokens is None or not steps:
         why = error_of(last) or "its counters are missing"
         raise EngineError(f"llama-server broke off its answer: {why}.")
-    stamps_ms = [1000 * (at_s - sent_s) for at_s in came_s]
+    stamps_ms = [1000 * (at_s - sent_s) for at_s in steps.values()]
     return Timed(
         started_at=started_at,
         prompt_tokens=told.prompt_tokens,
@@ -237,7 +251,7 @@ def _timed(events: Iterator[Event], sent_s: float, started_at: datetime) -> Time
         decode_ms=told.decode_ms,
         decode_steps=told.decode_steps,
         ttft_ms=stamps_ms[0],
-        total_ms=stamps_ms[-1],
+        total_ms=1000 * (end_s - sent_s),
         inter_token_ms=tuple(b - a for a, b in pairwise(stamps_ms)),
         draft_tokens=told.draft_tokens,
         accepted_tokens=told.accepted_tokens,

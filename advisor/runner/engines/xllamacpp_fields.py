@@ -6,17 +6,13 @@ fitted to the memory: what is asked for is what runs, or an error.
 
 from __future__ import annotations
 
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from advisor.runner.engine import EngineError
+from advisor.runner.settings import LOOKUP_NGRAM
 
 if TYPE_CHECKING:
     from advisor.runner.settings import Settings
-
-_LOOKUP_TOKENS = 3
-"""Prompt lookup is llama.cpp's ``ngram-simple``: what followed so many last tokens where they stood before is
-proposed again."""
 
 _VERBOSITY = 4
 """The first at which the log tells of the model, the KV cache, and what each prompt reused."""
@@ -25,8 +21,12 @@ _NONE_REUSED = {"cache_ram_mib": 0, "n_ctx_checkpoints": 0, "cache_idle_slots": 
 _SPECULATION = "speculative.types"
 
 
-def fields_of(settings: Settings) -> dict[str, Any]:
+def fields_of(settings: Settings, folder: str) -> dict[str, Any]:
     """The settings as the wheel calls them, for `xllamacpp_host.py`.
+
+    Args:
+        settings: how the model is loaded and run.
+        folder: where a slot could be saved; the server erases one only if it could also save it.
 
     Raises:
         EngineError: two kinds of speculation at once.
@@ -41,7 +41,7 @@ def fields_of(settings: Settings) -> dict[str, Any]:
         "port": 0,
         "ui": False,
         "verbosity": _VERBOSITY,
-        "slot_save_path": gettempdir(),  # the server erases a slot only if it could also save it
+        "slot_save_path": folder,
         **_NONE_REUSED,
     }
     optional = {
@@ -67,7 +67,7 @@ def _speculation(settings: Settings) -> dict[str, Any]:
     if settings.lookup is not None:
         return {
             _SPECULATION: ["COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE"],
-            "speculative.ngram_simple.size_n": _LOOKUP_TOKENS,
+            "speculative.ngram_simple.size_n": LOOKUP_NGRAM,
             "speculative.ngram_simple.size_m": settings.lookup,
         }
     if settings.draft_model is not None:

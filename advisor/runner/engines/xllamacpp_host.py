@@ -3,7 +3,8 @@
 Run as a script in a process of its own, with ``-P``: a module beside it is called `xllamacpp` too. The server
 logs to standard error. The one line of standard output is a JSON object: ``address``, ``devices``; or
 ``error``, a sentence's end. Argument: a JSON object of `CommonParams` fields. ``a.b`` is a field of a field,
-and members of enumerations are given by their names.
+and members of enumerations are given by their names. The environment's ``PHASEWISE_ENGINE_KEY``, which other
+users of the machine can't read, is what clients have to show, if it is there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 FAILED = 1
+KEY = "PHASEWISE_ENGINE_KEY"
 
 
 class _NoSettingError(Exception):
@@ -31,6 +33,8 @@ def main() -> None:
         print(json.dumps(said), file=out, flush=True)
 
     params = xllamacpp.CommonParams()
+    if key := os.environ.pop(KEY, None):
+        params.api_keys = [key]
     try:
         for name, value in json.loads(sys.argv[1]).items():
             put(params, name, value)

@@ -60,21 +60,13 @@ class Change:
         return ",".join(turn.label for turn in self.turns)
 
     @property
-    def requires(self) -> Change:
-        """What both sides of a trial need besides, so that nothing else differs between them."""
-        asked = {turn.knob.name for turn in self.turns}
-        needed = _following(turn.knob.needs(turn.value) for turn in self.turns)
-        return Change(tuple(turn for turn in needed if turn.knob.name not in asked))
-
-    @property
     def against(self) -> Change:
         """What the side without the change is turned to."""
         return Change(tuple(_following(turn.knob.against(turn.value) for turn in self.turns)))
 
-    @property
-    def baseline(self) -> str:
-        """What the side without the change is turned to, besides how the run is set; empty for nothing."""
-        return ",".join(turn.label for turn in (*self.requires.turns, *self.against.turns))
+    def baseline(self, arm: Arm) -> str:
+        """What the side without the change is turned to, besides how the arm is; empty for nothing."""
+        return ",".join(turn.label for turn in (*self._required(arm).turns, *self.against.turns))
 
     def apply(self, arm: Arm) -> Arm:
         """The arm with what is required and with the change.
@@ -82,7 +74,10 @@ class Change:
         Raises:
             InputError: it can't be changed so.
         """
-        return self._turned(self._prepared(arm))
+        after = self._turned(self._prepared(arm))
+        if missing := self._needed(after):
+            raise InputError(f"{self.label}: needs {missing[0].label}.")
+        return after
 
     def sides(self, arm: Arm) -> tuple[Arm, Arm]:
         """The arms without and with the change.
@@ -90,8 +85,7 @@ class Change:
         Raises:
             InputError: it can't be changed so, or nothing would differ.
         """
-        prepared = self._prepared(arm)
-        before, after = self.against._turned(prepared), self._turned(prepared)
+        before, after = self.against._turned(self._prepared(arm)), self.apply(arm)
         if before == after:
             raise InputError(f"{self.label}: that is how it runs already, so there is nothing to compare.")
         return before, after
@@ -102,11 +96,15 @@ class Change:
         return arm
 
     def _prepared(self, arm: Arm) -> Arm:
-        for turn in self.requires.turns:
-            if arm.settings.flash_attention is False:
-                raise InputError(f"{self.label}: needs {turn.label}, and the run is set to flash=off.")
-            arm = turn.knob.turn(arm, turn.value)
-        return arm
+        return self._required(arm)._turned(arm)
+
+    def _required(self, arm: Arm) -> Change:
+        """What both sides of a trial need besides, so that nothing else differs between them."""
+        asked = {turn.knob.name for turn in self.turns}
+        return Change(tuple(turn for turn in self._needed(arm) if turn.knob.name not in asked))
+
+    def _needed(self, arm: Arm) -> list[Turn]:
+        return _following(turn.knob.needs(arm, turn.value) for turn in self.turns)
 
 
 def _following(texts: Iterable[str]) -> list[Turn]:
@@ -126,12 +124,6 @@ def parse(*texts: str) -> Change:
     for turn in turns:
         if (first := seen.setdefault(turn.knob.name, turn)) is not turn:
             raise InputError(f"{first.label} and {turn.label}: one knob can't be turned twice.")
-    flash = seen.get("flash")
-    needy = next((turn for turn in turns if turn.knob.needs(turn.value)), None)
-    if flash is not None and flash.value is False and needy is not None:
-        raise InputError(
-            f"{needy.label} needs flash=on: a quantised V cache works only with flash attention."
-        )
     return change
 
 

@@ -22,7 +22,8 @@ class Knob:
         check: the value of a text; raises `values.WrongValueError`.
         turn: the arm with the value.
         aliases: other names, such as the switch of llama-server.
-        needs: what both sides of a trial are turned to besides, such as ``flash=on``; empty for nothing.
+        needs: what both sides of a trial are turned to besides, such as ``flash=on``; empty for what an arm
+            has already.
         against: what the side without it is turned to, where that is not the arm as it is.
     """
 
@@ -32,7 +33,7 @@ class Knob:
     check: Callable[[str], Any]
     turn: Callable[[Arm, Any], Arm]
     aliases: tuple[str, ...] = ()
-    needs: Callable[[Any], str] = lambda _: ""
+    needs: Callable[[Arm, Any], str] = lambda _arm, _value: ""
     against: Callable[[Any], str] = lambda _: ""
 
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from advisor.runner.arm import Arm
 
 _TOKENS, _THREADS = whole(1, MOST_TOKENS), whole(1, MOST_THREADS)
-LEAST_DEFAULT_BATCH = 512
-"""That of llama-cpp-python; llama-server's is 2048."""
-
 _MOST_LAYERS, _MOST_DRAFTED = 10_000, 64
 _KV_TYPES = ", ".join(KV_TYPES)
 
@@ -37,16 +34,20 @@ def _threads(arm: Arm, value: int) -> Arm:
     return replace(arm, settings=replace(was, threads=value, threads_batch=batch))
 
 
-def _ubatch(arm: Arm, value: int) -> Arm:
-    """An engine cuts it to the logical batch, so that one has to hold it."""
-    was = arm.settings
-    batch = value if value > (was.batch or LEAST_DEFAULT_BATCH) else was.batch
-    return replace(arm, settings=replace(was, ubatch=value, batch=batch))
+def _batch(arm: Arm, value: int) -> Arm:
+    """A larger physical batch is cut to it, as the engines do."""
+    ubatch = arm.settings.ubatch and min(arm.settings.ubatch, value)
+    return replace(arm, settings=replace(arm.settings, batch=value, ubatch=ubatch))
 
 
-def _flash_for(kv: str) -> str:
+def _batch_for(arm: Arm, ubatch: int) -> str:
+    """A logical batch has to hold the physical one; what is not set will."""
+    return f"batch={ubatch}" if 0 < (arm.settings.batch or 0) < ubatch else ""
+
+
+def _flash_for(arm: Arm, kv: str) -> str:
     """A quantised V cache needs flash attention in llama.cpp."""
-    return "" if kv in PLAIN_KV_TYPES else "flash=on"
+    return "" if kv in PLAIN_KV_TYPES or arm.settings.flash_attention else "flash=on"
 
 
 LOADING = (
@@ -60,19 +61,20 @@ LOADING = (
     ),
     Knob(
         "batch",
-        "prompt tokens in a logical batch",
+        "prompt tokens in a logical batch; a larger ubatch is cut to it",
         "tokens",
         _TOKENS,
-        setting("batch"),
+        _batch,
         ("n-batch",),
     ),
     Knob(
         "ubatch",
-        "prompt tokens computed at once; a smaller batch grows with it",
+        "prompt tokens computed at once; a smaller batch grows to it, on both sides",
         "tokens",
         _TOKENS,
-        _ubatch,
+        setting("ubatch"),
         ("n-ubatch",),
+        needs=_batch_for,
     ),
     Knob(
         "threads",
@@ -128,7 +130,7 @@ LOADING = (
     ),
     Knob(
         "lookup",
-        "tokens that prompt lookup proposes at a time",
+        "tokens that prompt lookup proposes at a time; made text is not yours: try it with --prompts FILE",
         "off, or tokens",
         or_word("off", None, whole(1, _MOST_DRAFTED)),
         setting("lookup"),

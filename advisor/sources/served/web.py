@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from advisor.errors import InputError
 from advisor.redact import clean
+from advisor.sources.served.reasons import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +105,7 @@ class Web:
         self._answer_s = answer_s
         self._client: httpx.Client | None = None
         self._socket: socket.socket | None = None
-        self._cut_off = False
+        self._is_late = self._is_cut = False
 
     def get(self, path: str) -> Answer:
         """What the server answers at a path under the address.
@@ -161,8 +162,8 @@ class Web:
         import httpx
 
         client = self._opened()
-        self._cut_off = False
-        timer = Timer(self._answer_s, self.cut)
+        self._is_late = False
+        timer = Timer(self._answer_s, self._end_late)
         timer.daemon = True
         timer.start()
         try:
@@ -170,15 +171,22 @@ class Web:
         except httpx.InvalidURL:
             raise NoAnswerError("that is no address") from None
         except (httpx.HTTPError, OSError) as error:
-            late = self._cut_off or isinstance(error, httpx.ReadTimeout)
-            why = f"not within {self._answer_s:g} s" if late else _why(error)
+            late = self._is_late or isinstance(error, httpx.ReadTimeout)
+            why = f"not within {self._answer_s:g} s" if late else reason(error)
             raise NoAnswerError(why, is_late=late) from None
         finally:
             timer.cancel()
 
     def cut(self) -> None:
-        """End the answer that another thread waits for."""
-        self._cut_off = True
+        """End the answer that another thread waits for, and each that is asked for after that."""
+        self._is_cut = True
+        self._shut()
+
+    def _end_late(self) -> None:
+        self._is_late = True
+        self._shut()
+
+    def _shut(self) -> None:
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -222,20 +230,8 @@ class Web:
         """Remember the socket: ending it is the one way to stop an answer that drips."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._socket = told["return_value"].get_extra_info("socket")
-
-
-_REASONS: tuple[tuple[type[BaseException], str], ...] = (
-    (ConnectionRefusedError, "connection refused"),
-    (socket.gaierror, "there is no such host"),
-    (ssl.SSLCertVerificationError, "its certificate is not trusted"),
-    (ssl.SSLError, "it does not speak HTTPS"),
-)
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
+            if self._is_cut or self._is_late:
+                self._shut()
 
 
 def _trusted() -> ssl.SSLContext:
@@ -245,21 +241,6 @@ def _trusted() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())
     return context
-
-
-def _why(error: Exception) -> str:
-    """The reason in our own words: the server's may hold anything."""
-    import httpx
-
-    causes = list(_causes(error))
-    for kind, words in _REASONS:
-        if any(isinstance(cause, kind) for cause in causes):
-            return words
-    if isinstance(error, httpx.TimeoutException):
-        return "it can't be reached"
-    if isinstance(error, httpx.RemoteProtocolError):
-        return "what comes back is not HTTP, or breaks off"
-    return "the connection broke" if isinstance(error, httpx.NetworkError) else "it can't be asked"
 
 
 def _split(address: str) -> SplitResult:

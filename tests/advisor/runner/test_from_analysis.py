@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from advisor.cpu import cpu_name
 from advisor.errors import InputError
 from advisor.runner.arm import Arm
 from advisor.runner.from_analysis import Plan, from_analysis
@@ -71,9 +72,17 @@ def sizes(found: Plan, number: int = 0) -> list[list[int | None]]:
 def test_a_finding_that_can_be_tried(tmp_path: Path) -> None:
     found = plan(tmp_path)
     [planned] = found.planned
-    assert (planned.change.label, planned.change.baseline) == ("prefix=kept", "prefix=broken")
+    assert (planned.change.label, planned.change.baseline(Arm(found.settings, planned.workload))) == (
+        "prefix=kept",
+        "prefix=broken",
+    )
     assert planned.phase == "prefill"
-    assert planned.expected == Expected(0.4, f"{RULE} on the log's own requests", "at_most")
+    assert planned.expected is None
+    said = f"{RULE} expects prefill to take at most 60 % less on the log's own requests"
+    assert planned.notes == (
+        "the first of 3 prompts is read whole either way",
+        f"{said}; here the prompts and answers are made ones",
+    )
     assert found.untried == (("A smaller file", "it needs another file: --try model=FILE.gguf"),)
     before, after = planned.change.sides(Arm(found.settings, planned.workload))
     assert [len(ask.segments) for ask in before.workload.asks] == [4, 4, 4]
@@ -96,11 +105,68 @@ def test_another_fix_is_tried_on_prompts_that_share_what_was_cached(tmp_path: Pa
     assert [ask.is_fresh for ask in found.planned[0].workload.asks] == [True, False, False]
 
 
-def test_only_the_first_fix_has_the_findings_price(tmp_path: Path) -> None:
-    finding = analysis()["findings"][0]
-    finding["fixes"].append({"title": "Trim", "remedy": "trim-history", "trial": "prompt=50%"})
-    found = plan(tmp_path, findings=[finding])
-    assert [planned.expected is None for planned in found.planned] == [False, True]
+def priced(trial: str) -> dict[str, Any]:
+    """A finding that gives 20 % of the decode to its first fix, then names another."""
+    fixes = [
+        {"title": "Turn it", "remedy": "", "trial": trial},
+        {"title": "Trim", "remedy": "trim-history", "trial": "prompt=50%"},
+    ]
+    saving = {"ms": 1000.0, "bound": "estimate"}
+    return {"rule": RULE, "phase": "decode", "title": "Slow", "saving": saving, "fixes": fixes}
+
+
+def alike(**more: Any) -> dict[str, Any]:
+    """A setup like that of this machine with the model that is tried."""
+    here = {"name": cpu_name(), "backend": "CPU"}
+    return {
+        "engine": "llama-server",
+        "model": "/models/Small.gguf",
+        "context": 8192,
+        "devices": [here],
+    } | more
+
+
+ABOUT = f"{RULE} expects decode to take 20 % less on the log's own requests"
+
+
+def test_the_log_s_saving_is_a_promise_where_nothing_else_differs(tmp_path: Path) -> None:
+    first, second = plan(tmp_path, setup=alike(), findings=[priced("ubatch=1024")]).planned
+    assert first.expected == Expected(0.8, f"{RULE} on the log's own requests", "estimate")
+    assert first.notes == (ABOUT,)
+    assert (second.expected, second.notes) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("trial", "setup", "budget", "why"),
+    [
+        ("ubatch=1024", {"engine": "vllm"}, 10**9, "the engine is another one"),
+        ("ubatch=1024", {"model": "large.gguf"}, 10**9, "the model is another one, or has another name"),
+        ("ubatch=1024", {"model": None}, 10**9, "the model is another one, or has another name"),
+        ("ubatch=1024", {"devices": []}, 10**9, "the machine is another one, or not known"),
+        (
+            "ubatch=1024",
+            {"devices": [{"name": "Voodoo 2", "backend": "CUDA"}, {"name": cpu_name(), "backend": "CPU"}]},
+            10**9,
+            "the machine is another one, or not known",
+        ),
+        ("lookup=10", {}, 10**9, "the prompts and answers are made ones"),
+        ("kv=q8_0", {}, 3000, "the requests are shorter"),
+        ("kv=q8_0", {"context": 1024}, 10**9, "the requests are shorter"),
+        ("threads=1", {"threads": 2}, 3000, ""),
+    ],
+)
+def test_what_the_log_s_saving_is_no_promise_for(
+    tmp_path: Path, trial: str, setup: dict[str, Any], budget: int, why: str
+) -> None:
+    found = plan(tmp_path, budget_tokens=budget, setup=alike(**setup), findings=[priced(trial)])
+    assert (found.planned[0].expected is None) == bool(why)
+    assert found.planned[0].notes[-1] == (f"{ABOUT}; here {why}" if why else ABOUT)
+
+
+def test_a_log_s_requests_that_ran_together_promise_nothing_for_one(tmp_path: Path) -> None:
+    summary = analysis()["summary"] | {"concurrency": 4}
+    found = plan(tmp_path, summary=summary, setup=alike(), findings=[priced("ubatch=1024")])
+    assert found.planned[0].expected is None
 
 
 def test_a_phase_that_the_runner_does_not_measure(tmp_path: Path) -> None:
@@ -148,9 +214,18 @@ def test_another_engines_facts(tmp_path: Path) -> None:
 
 def test_requests_are_scaled_to_a_budget_and_that_is_said(tmp_path: Path) -> None:
     [planned] = plan(tmp_path, budget_tokens=3070).planned
-    assert [sum(s.size or 0 for s in ask.segments) for ask in planned.workload.asks] == [1000, 1000, 1000]
-    assert [ask.output_tokens for ask in planned.workload.asks] == [20, 20, 30]
-    assert "1,000 prompt and 20 answer tokens a request stand for the log's 2,000 and 40" in planned.notes[-1]
+    assert [sum(s.size or 0 for s in ask.segments) for ask in planned.workload.asks] == [977] * 3
+    assert [ask.output_tokens for ask in planned.workload.asks] == [40, 40, 60]
+    assert "977 prompt and 40 answer tokens a request stand for the log's 2,000 and 40" in planned.notes[1]
+
+
+def test_answers_are_cut_where_they_leave_no_room_and_never_to_nothing(tmp_path: Path) -> None:
+    summary = analysis()["summary"] | {"output_tokens": {"p50": 1000.0, "p90": 1000.0}}
+    asks = plan(tmp_path, budget_tokens=3000, summary=summary).planned[0].workload.asks
+    assert [ask.output_tokens for ask in asks] == [500] * 3
+    assert [sum(s.size or 0 for s in ask.segments) for ask in asks] == [500] * 3
+    asks = plan(tmp_path, budget_tokens=150, summary=summary).planned[0].workload.asks
+    assert [ask.output_tokens for ask in asks] == [32] * 3
 
 
 def test_requests_fit_the_context(tmp_path: Path) -> None:
@@ -169,7 +244,7 @@ def test_nothing_is_known_of_the_requests(tmp_path: Path) -> None:
 def test_requests_that_ran_together(tmp_path: Path) -> None:
     summary = analysis()["summary"] | {"concurrency": 4}
     [planned] = plan(tmp_path, summary=summary).planned
-    assert planned.notes[-1] == "the log's engine ran 4 requests at once, the runner runs one"
+    assert "the log's engine ran 4 requests at once, the runner runs one" in planned.notes
 
 
 # --- what there isn't

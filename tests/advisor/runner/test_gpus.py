@@ -28,16 +28,20 @@ CUDA = Processor("CUDA0", "a GPU", is_gpu=True)
     ],
 )
 def test_a_build_without_the_gpu(api: Api, option: str) -> None:
-    sentence = gpus.unused([CPU], [Gpu("some GPU", api)])
-    assert sentence is not None
-    assert "some GPU" in sentence
-    assert f'CMAKE_ARGS="{option}"' in sentence
-    assert sentence.endswith("pip install --force-reinstall --no-deps --no-cache-dir llama-cpp-python")
+    for name, line in (
+        ("llama-cpp-python", "pip install --force-reinstall --no-deps --no-cache-dir llama-cpp-python"),
+        ("xllamacpp", "pip install --no-cache-dir 'phasewise[runner]'"),
+    ):
+        sentence = gpus.unused(name, [CPU], [Gpu("some GPU", api)])
+        assert sentence is not None
+        assert f"some GPU, but {name} was built for the CPU only" in sentence
+        assert f'CMAKE_ARGS="{option}"' in sentence
+        assert sentence.endswith(line)
 
 
 def test_nothing_to_say() -> None:
-    assert gpus.unused([CPU], []) is None
-    assert gpus.unused([CPU, CUDA], [Gpu("some GPU", Api.CUDA)]) is None
+    assert gpus.unused("xllamacpp", [CPU], []) is None
+    assert gpus.unused("xllamacpp", [CPU, CUDA], [Gpu("some GPU", Api.CUDA)]) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cards are listed so by Linux")

@@ -57,7 +57,7 @@ def refused(*texts: str) -> str:
         ("num-ctx=8192", {"context": 8192}),
         ("batch=256", {"batch": 256}),
         ("ubatch=256", {"ubatch": 256}),
-        ("ubatch=1024", {"ubatch": 1024, "batch": 1024}),
+        ("ubatch=1024", {"ubatch": 1024}),
         ("batch=2048,ubatch=1024", {"ubatch": 1024, "batch": 2048}),
         ("threads=4", {"threads": 4, "threads_batch": 4}),
         ("threads-batch=8", {"threads_batch": 8}),
@@ -90,7 +90,32 @@ def test_threads_follow_as_long_as_they_were_together() -> None:
 def test_labels() -> None:
     change = parse("kv=q8_0, n-ubatch=64", "mlock=on")
     assert change.label == "kv=q8_0,ubatch=64,mlock=on"
-    assert change.baseline == "flash=on"
+    assert change.baseline(CHAT) == "flash=on"
+    assert change.baseline(parse("flash=on").apply(CHAT)) == ""
+
+
+@pytest.mark.parametrize(
+    ("batch", "ubatch", "both"),
+    [(None, 1024, None), (2048, 1024, 2048), (512, 1024, 1024), (512, 64, 512)],
+)
+def test_a_batch_grows_with_its_ubatch_on_both_sides(
+    batch: int | None, ubatch: int, both: int | None
+) -> None:
+    base = replace(CHAT, settings=replace(CHAT.settings, batch=batch, ubatch=512))
+    change = parse(f"ubatch={ubatch}")
+    before, after = change.sides(base)
+    assert (before.settings.batch, after.settings.batch) == (both, both)
+    assert (before.settings.ubatch, after.settings.ubatch) == (512, ubatch)
+    assert change.baseline(base) == ("batch=1024" if batch != both else "")
+
+
+@pytest.mark.parametrize("text", ["ubatch=1024,batch=256", "batch=256,ubatch=1024"])
+def test_a_batch_that_is_too_small(text: str) -> None:
+    cut = parse("batch=256").apply(replace(CHAT, settings=replace(CHAT.settings, batch=512, ubatch=512)))
+    assert (cut.settings.batch, cut.settings.ubatch) == (256, 256)  # as the engines cut it
+    for arm in (CHAT, cut):
+        with pytest.raises(InputError, match=rf"^{text}: needs batch=1024\.$"):
+            parse(text).apply(arm)
 
 
 def test_a_quantised_cache_is_compared_with_flash_attention_on_both_sides() -> None:
@@ -109,14 +134,18 @@ def test_flash_attention_is_compared_with_the_opposite() -> None:
 def test_flash_attention_that_is_asked_for_is_part_of_the_change() -> None:
     change = parse("kv=q8_0,flash=on")
     before, after = change.sides(CHAT)
-    assert (change.baseline, before) == ("flash=off", parse("flash=off").apply(CHAT))
+    assert (change.baseline(CHAT), before) == ("flash=off", parse("flash=off").apply(CHAT))
     assert after.settings.flash_attention
 
 
 def test_flash_attention_that_is_off() -> None:
-    assert "kv=q8_0 needs flash=on" in refused("kv=q8_0,flash=off")
-    with pytest.raises(InputError, match=r"needs flash=on, and the run is set to flash=off\.$"):
-        parse("kv=q8_0").apply(parse("flash=off").apply(CHAT))
+    off = parse("flash=off").apply(CHAT)
+    for arm in (CHAT, off):
+        with pytest.raises(InputError, match=r"^kv=q8_0,flash=off: needs flash=on\.$"):
+            parse("kv=q8_0,flash=off").apply(arm)
+    before, after = parse("kv=q8_0").sides(off)
+    assert (parse("kv=q8_0").baseline(off), before) == ("flash=on", parse("flash=on").apply(off))
+    assert after.settings.flash_attention
     assert parse("kv-k=q8_0,flash=off").apply(CHAT).settings.kv_type_k == "q8_0"
 
 
@@ -199,7 +228,7 @@ def test_a_broken_prefix_shares_nothing() -> None:
 
 def test_a_kept_prefix_is_compared_with_a_broken_one() -> None:
     change = parse("prefix=kept")
-    assert change.baseline == "prefix=broken"
+    assert change.baseline(RAG) == "prefix=broken"
     assert change.sides(RAG) == (parse("prefix=broken").apply(RAG), RAG)
     assert parse("prefix=broken").sides(RAG) == (RAG, parse("prefix=broken").apply(RAG))
 

@@ -11,6 +11,7 @@ from gguf import GGUFWriter
 
 from advisor.errors import InputError
 from advisor.runner import model_file
+from advisor.runner.engine import EngineError
 from advisor.runner.settings import Settings
 
 if TYPE_CHECKING:
@@ -92,16 +93,16 @@ def test_memory(whole: Path) -> None:
     settings = Settings(whole, context=1000)
     needed = model.weights_bytes + 1000 * LAYERS * 256
     model_file.check_memory(model, settings, needed)
-    with pytest.raises(InputError, match=r"A context of 1,000 tokens takes 0\.0 GiB .*; about 990 tokens"):
+    with pytest.raises(EngineError, match=r"A context of 1,000 tokens takes 0\.0 GiB .*; about 990 tokens"):
         model_file.check_memory(model, settings, needed - 1)
-    with pytest.raises(InputError, match=r"context of 1,000"):
+    with pytest.raises(EngineError, match=r"context of 1,000"):
         model_file.check_memory(model, settings, needed, logits=True)
     model_file.check_memory(model, settings, needed + 1000 * WORDS * 4, logits=True)
-    with pytest.raises(InputError, match=r"context of 2,048"):  # what it was trained on
+    with pytest.raises(EngineError, match=r"context of 2,048"):  # what it was trained on
         model_file.check_memory(model, Settings(whole, context=0), needed)
     quantised = Settings(whole, context=1000, kv_type_k="q8_0", kv_type_v="q8_0")
     model_file.check_memory(model, quantised, model.weights_bytes + 1000 * LAYERS * 136)
-    with pytest.raises(InputError, match=r"its weights take 0\.0 GiB"):
+    with pytest.raises(EngineError, match=r"its weights take 0\.0 GiB"):
         model_file.check_memory(model, settings, model.weights_bytes - 1)
 
 

@@ -35,7 +35,7 @@ def tried(
     for text in changes:
         change = parse(text)
         before, after = change.sides(BASE)
-        label = change.baseline if before != BASE else ""
+        label = change.baseline(BASE) if before != BASE else ""
         tries.append(Trying(change.label, "", label, Side(label or AS_IT_IS, before), Side(text, after)))
     plan = Plan(backend, Side(AS_IT_IS, BASE), tuple(tries), rounds, 300.0)  # type: ignore[arg-type]
     watch = watch or Watch()
