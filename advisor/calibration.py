@@ -98,6 +98,11 @@ class ModelRates(Section):
         return max(read_bytes / self.read_bytes, self.read_bytes / read_bytes) <= ratio
 
     @property
+    def decode_spread(self) -> float:
+        """How far its best decode is above the median, as a share of it."""
+        return max((one.tok_s.best / one.tok_s.median - 1 for one in self.decode), default=0.0)
+
+    @property
     def decode_gb_s(self) -> tuple[float, float] | None:
         """GB/s at which median runs read weights and KV cache, by the shallowest and the deepest context.
 

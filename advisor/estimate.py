@@ -200,6 +200,7 @@ def _measured_decode(model: Model, hardware: Hardware, ask: Ask, kv_read: float)
     if not known.reads_like(model.read_bytes, SAME_CLASS):
         return None
     error = SAME_MODEL_ERROR if known.reads_like(model.read_bytes, SAME_MODEL) else SAME_CLASS_ERROR
+    error = max(error, known.decode_spread)
     basis = f"as fast as {known.name} was read, {hardware.calibrated.words}"
     guess = _beyond(
         decode_guess_at(model.read_bytes, kv_read, known.decode_gb_s, error, basis),

@@ -3,9 +3,10 @@
 What a look says of time is of the stretch since the look before. Unknown is None. Shares are of all
 processors together.
 
-Measured on a two-core virtual machine: with nothing else to do others used 0 to 3 % of the processors; then
-the reference read 33 to 61 GB/s and multiplied at 132 to 197 GFLOP/s. With one other busy process they used
-50 to 66 %, reading fell to 27 to 35 GB/s, and multiplying, whose threads wait for each other, to 4 to 90.
+Measured on a two-core virtual machine, with half as much memory to read as now: with nothing else to do
+others used 0 to 3 % of the processors; then the reference read 33 to 61 GB/s and multiplied at 132 to 197
+GFLOP/s. With one other busy process they used 50 to 66 %, reading fell to 27 to 35 GB/s, and multiplying,
+whose threads wait for each other, to 4 to 90.
 """
 
 from __future__ import annotations

@@ -210,6 +210,14 @@ def test_the_measured_model_is_told_as_measured() -> None:
     assert found.decode.basis == "as fast as small.gguf was read, measured here on 2026-11-30"
 
 
+def test_the_range_holds_what_was_measured() -> None:
+    shaky = SMALL.decode[0].model_copy(update={"tok_s": Rate(best=124, median=100)})
+    known = SMALL.model_copy(update={"decode": [shaky]})
+    found = estimate(Model("small.gguf", 1e8, 1e8), calibrated(model=known), Ask()).decode
+    assert found.value is not None
+    assert found.high == pytest.approx(1.24 * found.value)
+
+
 def test_deeper_than_was_measured_the_range_is_wider() -> None:
     same = Model("small.gguf", 1e8, 1e8, layers=30, kv_bytes_per_token=20_000)
     reach = []

@@ -306,8 +306,10 @@ def test_an_embedding_is_read_only_where_it_is_the_head(tmp_path: Path) -> None:
     assert untied.weights_bytes == q8(2 * 64_000 + 2 * 4096)
     assert untied.read_bytes == q8(64_000 + 2 * 4096)
     assert (untied.parameters, untied.active_parameters) == (136_192, 72_192)
+    assert untied.head_parameters == 64_000
     tied = read_model(write(tmp_path / "tied.gguf", {**EMBEDDING, **LAYERS}, SHAPE))
     assert tied.read_bytes == tied.weights_bytes == q8(64_000 + 2 * 4096)
+    assert tied.head_parameters == 64_000
     assert (tied.layers, tied.attention_layers, tied.attention_width) == (2, 2, 64)
     assert tied.quantization == "Q8_0"
 

@@ -8,6 +8,7 @@ import pytest
 
 from advisor.runner import calibrating
 from advisor.runner import machine as machines
+from advisor.runner.cores import cores
 from advisor.runner.engines.xllamacpp import Xllamacpp
 from advisor.runner.machine import Machine
 from advisor.runner.model_file import checked
@@ -35,6 +36,7 @@ def test_rates_of_a_model(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert model is not None
     assert (model.name, model.read_bytes) == (model_path.name, file.read_bytes)
     assert model.engine_version
+    assert (model.threads, model.flash_attention) == (cores(), True)
     assert [one.tokens for one in model.prefill] == [32, 128]
     assert [one.depth > 32 for one in model.decode] == [True, True]
     for one in model.prefill:

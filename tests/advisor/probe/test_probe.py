@@ -270,7 +270,7 @@ def test_texts_of_the_server_are_cleaned_and_what_is_private_masked(
 ) -> None:
     def told(*, no_redact: bool) -> list[str]:
         rows = tmp_path / "rows.jsonl"
-        with playing(Engine(step_s=0.001), models=(HOSTILE,)) as stand:
+        with playing(Engine(0.001, 2e-5, 2e-4), models=(HOSTILE,)) as stand:
             found = probed(stand, capsys, rows=rows, no_redact=no_redact)
             probe(address=stand.address, **SIZES, no_redact=no_redact)
         said = capsys.readouterr()
