@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from advisor import __version__
-from advisor.command import BAD_USAGE, OK, discard_output, fail
-from advisor.errors import InputError
+from advisor.command import BAD_USAGE, OK, discard_output, fail, warn
+from advisor.errors import InputError, NotInstalledError
 from advisor.sources.files import STDIN
 from advisor.sources.pipe import log_is_piped
 from advisor.usage import NO_OUTPUT, WRITES, refuse_misplaced
@@ -86,6 +86,11 @@ def run(arguments: Sequence[str]) -> NoReturn:
     try:
         status = _run(list(_with_verb(arguments)))
         sys.stdout.flush()
+    except NotInstalledError as error:
+        warn(str(error))
+        for line in error.lines:
+            warn(f"  {line}")
+        raise SystemExit(BAD_USAGE) from None
     except InputError as error:
         fail(str(error), BAD_USAGE)
     except _UsageError as error:

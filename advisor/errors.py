@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class InputError(Exception):
     """An input can't be read or used; the message is one clear sentence."""
+
+
+class NotInstalledError(InputError):
+    """Something has to be installed first.
+
+    Args:
+        missing: what, as a sentence.
+        lines: how, each a line of its own.
+    """
+
+    def __init__(self, missing: str, lines: Sequence[str]) -> None:
+        super().__init__(missing)
+        self.lines = lines
 
 
 class MissingError(InputError):

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from advisor.report.blocks import hanging, indented, put, standard_console, table, title
 from advisor.runner.settings import ALL_LAYERS, BATCH, UBATCH
-from advisor.runner.shapes import Shape
+from rules.measures import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_TOKENS
 from rules.words import count, duration, percent, plural, rate
 
 if TYPE_CHECKING:
@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from advisor.runner.result import PhaseMs, Run, Spread, Summary, Try
+    from advisor.runner.result import Outcome, PhaseMs, Run, Spread, Summary, Try
 
 Row = tuple[str, ...]
 
 _UNKNOWN = "?"
-_WIDE = 0.05
-"""Of a rate: turns that differ by more are told."""
+_WIDE, _APART = 0.05, 0.25
+"""Of a rate: turns that differ by more are told, and by both ends."""
+
+_SHORT = (
+    f"?: a rate needs {VALID_PREFILL_TOKENS} tokens to read, {VALID_DECODE_TOKENS} to generate and "
+    f"{duration(VALID_DECODE_MS)}, over all turns together; --lengths, --output and --rounds make more."
+)
 
 
 def show(run: Run, console: Console | None = None) -> None:
@@ -42,11 +47,11 @@ def page(run: Run) -> list[RenderableType]:
         blocks += [Text()]
     if run.summary:
         blocks += [title("What was measured")]
+        blocks += [indented(hanging("", run.sentence, style="bold"))] if run.sentence else []
         for number, (side, lines) in enumerate(by_side(run.summary)):
             blocks += [Text()] if number else []
             blocks += [indented(Text(side))] if run.tries else []
             blocks += [indented(table(summary_rows(lines)))]
-        blocks += [indented(Text(share))] if (share := share_of_time(run)) else []
         blocks += [Text()]
     if words := to_know(run):
         blocks += [title("What to know")]
@@ -63,7 +68,9 @@ def name(tried: Try) -> str:
 def to_know(run: Run) -> list[str]:
     """What disturbed the turns, how far the run came, and what to know of engine and requests."""
     cut = [] if run.is_complete else ["The run ended early: what is here is of the turns before that."]
-    return [*cut, *run.disturbances, *run.notes]
+    is_short = any(line.prefill_tok_s is None or line.decode_tok_s is None for line in run.summary)
+    short = [_SHORT] if is_short else []
+    return [*cut, *run.disturbances, *run.notes, *short]
 
 
 def heading(run: Run) -> str:
@@ -78,18 +85,16 @@ def heading(run: Run) -> str:
 
 
 def told_settings(settings: dict[str, object]) -> dict[str, object]:
-    """Those that were set, as the command line writes them."""
+    """Those that were set to something unusual, as ``--set`` takes them."""
     usual = {"gpu_layers": ALL_LAYERS, "mlock": False, "batch": BATCH, "ubatch": UBATCH}
-    set_to = {name: value for name, value in settings.items() if value != usual.get(name)}
-    return {name.replace("_", "-"): value for name, value in set_to.items()}
-
-
-def share_of_time(run: Run) -> str:
-    """Which phase takes the time of requests as people send them; a sweep's lengths are nobody's."""
-    if run.phase_share is None or run.tries or run.workload == Shape.SWEEP:
-        return ""
-    prefill, decode = run.phase_share.prefill, run.phase_share.decode
-    return f"Prefill takes {percent(prefill)} of these requests' time, decode {percent(decode)}."
+    told = {name: value for name, value in settings.items() if value is not None and value != usual.get(name)}
+    if "flash_attention" in told:
+        told["flash"] = "on" if told.pop("flash_attention") else "off"
+    if told.get("kv_type_k") == told.get("kv_type_v") and "kv_type_k" in told:
+        told["kv"] = told.pop("kv_type_k")
+        del told["kv_type_v"]
+    names = {"kv_type_k": "kv-k", "kv_type_v": "kv-v", "draft_model": "draft"}
+    return {names.get(name, name.replace("_", "-")): value for name, value in told.items()}
 
 
 def by_side(lines: Iterable[Summary]) -> list[tuple[str, list[Summary]]]:
@@ -124,8 +129,10 @@ def spread(value: Spread | None) -> str:
     """A rate, and half of what lies between its turns where that is much."""
     if value is None:
         return _UNKNOWN
-    middle = rate(value.p50).removesuffix(" tok/s")
+    least, middle, most = (rate(one).removesuffix(" tok/s") for one in (value.min, value.p50, value.max))
     reach = (value.max - value.min) / 2 / value.p50
+    if reach > _APART:
+        return f"{middle} ({least} to {most})"
     return middle if reach < _WIDE else f"{middle} ±{percent(reach)}"
 
 
@@ -134,7 +141,7 @@ def trial_rows(tried: Try) -> list[Row]:
     if tried.measured is None:
         return []
     phases = (("prefill", "prefill_ms"), ("decode", "decode_ms"))
-    outcomes = {outcome.phase: outcome for outcome in tried.outcomes}
+    outcomes: dict[str, Outcome] = {outcome.phase: outcome for outcome in tried.outcomes}
     rows = [
         (
             name,
@@ -142,11 +149,16 @@ def trial_rows(tried: Try) -> list[Row]:
             duration(_of(tried.predicted, key)),
             duration(_of(tried.measured, key)),
             _interval(getattr(tried.measured.interval_95, key)),
-            outcomes[name].verdict if name in outcomes else _UNKNOWN,
+            _word(outcomes.get(name)),
         )
         for name, key in phases
     ]
-    return [("a request's", "before", "predicted", "measured", "95 %", ""), *rows]
+    return [("a request's", "before", "predicted", "measured", "95 % within", ""), *rows]
+
+
+def _word(outcome: Outcome | None) -> str:
+    """A verdict; what turns can't tell is none."""
+    return _UNKNOWN if outcome is None else outcome.verdict if outcome.is_clear else "can't tell"
 
 
 def _of(times: PhaseMs | None, key: str) -> float | None:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from advisor.runner.result import Run
 
 _OURS = '<meta name="generator" content="phasewise'
-_FOOTER = '<footer class="quiet">'
+_LAST_HEADING = "## How to reproduce"
+_LAST_SECTION, _LAST_LINK = '<section id="reproduce"', '<li><a href="#reproduce">'
+_LINK, _ID = '<li><a href="#tried">What was tried</a></li>\n', '<section id="tried"'
+"""What is tried stands before how to reproduce the report."""
 
 
 def require_report(path: Path) -> ReportFormat:
@@ -33,7 +36,7 @@ def require_report(path: Path) -> ReportFormat:
     if kind is None:
         raise InputError(f"{path}: a report ends in .md, .html or .json; `phasewise report` writes one.")
     text = _read(path)
-    if kind is ReportFormat.HTML and not (_OURS in text and _FOOTER in text):
+    if kind is ReportFormat.HTML and not (_OURS in text and _LAST_SECTION in text):
         raise InputError(f"{path}: not a report that `phasewise report` wrote.")
     if kind is ReportFormat.JSON:
         _analysis(path, text)
@@ -49,10 +52,14 @@ def append(run: Run, path: Path) -> None:
     kind = require_report(path)
     text = _read(path)
     if kind is ReportFormat.MD:
-        made = text.rstrip() + "\n\n" + _markdown(run)
+        before, heading, after = text.partition(_LAST_HEADING)
+        made = f"{before.rstrip()}\n\n{_markdown(run)}"
+        made += f"\n{heading}{after}" if heading else ""
     elif kind is ReportFormat.HTML:
-        before, footer, after = text.rpartition(_FOOTER)
-        made = before + _html(run) + footer + after
+        before, section, after = text.rpartition(_LAST_SECTION)
+        if _LINK not in before:
+            before = before.replace(_LAST_LINK, _LINK + _LAST_LINK, 1)
+        made = before + _html(run, is_first=_ID not in before) + section + after
     else:
         said = _analysis(path, text)
         said["tries"] += [one.model_dump(mode="json") for one in run.tries]
@@ -65,7 +72,8 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror or error}).") from None
+        hint = "; `phasewise report LOG -o FILE` writes one" if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"{path}: can't be read ({error.strerror or error}){hint}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: can't be read (it is not UTF-8 text).") from None
 
@@ -91,11 +99,11 @@ def _markdown(run: Run) -> str:
     return tidy(environment().get_template("tried.md.j2").render(_context(run)))
 
 
-def _html(run: Run) -> str:
+def _html(run: Run, *, is_first: bool) -> str:
     html = Environment(
         loader=PackageLoader("advisor.report", package_path=""),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,
     )
-    return html.get_template("sections/tried.html.j2").render(_context(run))
+    return html.get_template("sections/tried.html.j2").render(_context(run), is_first=is_first)

@@ -94,10 +94,10 @@ def install_line(extra: str) -> str:
         extra: ``runner`` is compiled here, for the GPU that is here; every other comes ready.
     """
     if extra != "runner":
-        return f"pip install 'phasewise[{extra}]'  (ready in seconds)"
+        return "pip install xllamacpp  (ready in seconds)"
     gpus = present()
     if not gpus:
-        return "pip install 'phasewise[runner]'  (compiles for minutes; needs a C++ compiler)"
+        return "pip install llama-cpp-python  (compiles for minutes; needs a C++ compiler)"
     api = gpus[0].api
     line = _with_option(api, _BUILD)
     return f"{line}  (compiles for minutes, for {gpus[0].name}; needs a C++ compiler and {api.needs})"

@@ -195,12 +195,6 @@ class Watch:
         """To be called after each request, while its engine still runs; see `Machine.note`."""
         self.machine.note()
 
-    @property
-    def others_share(self) -> float | None:
-        """Of the processors, used by other programs during the middle one of the turns."""
-        known = [m.others_share for m in self.moments if m.others_share is not None]
-        return float(np.median(known)) if known else None
-
     def disturbances(self, *, turns_drift: bool = False) -> list[str]:
         """What disturbed the turns, in sentences.
 

@@ -8,20 +8,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from advisor.command import warn
 from advisor.errors import InputError
 from advisor.redact import Redactor
+from advisor.runner.answer import answer
 from advisor.runner.bench import Bench
 from advisor.runner.machine import Watch
 from advisor.runner.progress import bar
 from advisor.runner.result import ProcessorModel, Run
 from advisor.runner.rows import SOURCE, KeptRows, row
 from advisor.runner.summary import phase_share, summarise
-from advisor.runner.verdicts import has_turns, verdicts
+from advisor.runner.verdicts import disturbed, has_turns, verdicts
 from rules.trials import drift
 from rules.words import percent
 
 if TYPE_CHECKING:
-    from advisor.runner.block import Block, Measured
+    from advisor.runner.block import Block, Facts, Measured
     from advisor.runner.plan import Plan
     from advisor.runner.settings import Settings
 
@@ -68,7 +70,7 @@ def measured(plan: Plan, rows: Path | None, log: Path | None) -> Outcome:
             if kept is not None:
                 kept.add(told[-1])
 
-        bench = Bench(plan.backend, engine_log, watch, stack.enter_context(bar()), tell)
+        bench = Bench(plan.backend, engine_log, watch, stack.enter_context(bar()), tell, warn)
         try:
             for sides in plan.groups:
                 bench.run(sides, plan.rounds, plan.budget_s)
@@ -105,22 +107,32 @@ def _log(path: Path | None, stack: ExitStack) -> Path:
 def _result(plan: Plan, bench: Bench, watch: Watch, told: list[dict[str, Any]], *, is_complete: bool) -> Run:
     facts = next(block.facts for block in bench.blocks if block.facts is not None)
     first = [one for block in bench.blocks if block.side == plan.groups[0][0] for one in block.measured]
+    workload, summary = plan.base.arm.workload.name, summarise(m for b in bench.blocks for m in b.measured)
+    share, drifted = phase_share(first), _drifted(plan, bench)
     notes = dict.fromkeys(note for block in bench.blocks if block.facts for note in block.facts.notes)
     return Run(
         model=plan.base.arm.settings.model.name,
         engine=facts.name,
         engine_version=facts.version,
         processors=[ProcessorModel.model_validate(one) for one in facts.processors],
-        settings=_settings(plan.base.arm.settings),
-        workload=plan.base.arm.workload.name,
+        settings=_settings(plan.base.arm.settings) | {"context": facts.context},
+        workload=workload,
+        sentence="" if plan.tries else answer(workload, summary, share, disturbed(bench, bench.blocks)),
         requests=told,
-        summary=summarise(one for block in bench.blocks for one in block.measured),
-        phase_share=phase_share(first),
+        summary=summary,
+        phase_share=share,
         tries=verdicts(plan, bench),
-        disturbances=[*watch.disturbances(), *_drifted(plan, bench)],
-        notes=[*plan.notes, *notes],
+        disturbances=[*watch.disturbances(turns_drift=bool(drifted)), *drifted],
+        notes=[*plan.notes, *notes, *_idle(plan.base.arm.settings, facts)],
         is_complete=is_complete,
     )
+
+
+def _idle(settings: Settings, facts: Facts) -> list[str]:
+    """What was set and has no effect."""
+    if settings.gpu_layers <= 0 or any(processor.is_gpu for processor in facts.processors):
+        return []
+    return [f"gpu-layers={settings.gpu_layers} has no effect: {facts.name} sees no GPU here."]
 
 
 def _drifted(plan: Plan, bench: Bench) -> list[str]:

@@ -143,6 +143,7 @@ class Run(_Part):
         model: the file's name.
         settings: what the engine was started with; null is the engine's default.
         workload: the shape, or the name of the file of prompts.
+        sentence: what a run that tries nothing comes to; empty where tries have sentences of their own.
         requests: rows in the contract's columns, with ``inter_token_ms``, ``label``, ``side`` and ``block``.
         disturbances: what else went on in the machine, in sentences.
         notes: what to know of the engine and of the measuring.
@@ -156,6 +157,7 @@ class Run(_Part):
     processors: list[ProcessorModel]
     settings: dict[str, Any]
     workload: str
+    sentence: str
     requests: list[dict[str, Any]]
     summary: list[Summary]
     phase_share: PhaseShare | None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from advisor.runner.machine import crowded_cores
 from advisor.runner.promises import promises
 from advisor.runner.result import MeasuredMs, Outcome, PhaseInterval, PhaseMs, Try
 from rules.came_true import compared
 from rules.trials import Block as Times
 from rules.trials import Pair, judged
-from rules.words import percent
+from rules.words import plural
 
-TOO_BUSY = 0.25
-"""Share of the processors that other programs use, from which a trial says nothing of a machine at rest: one
-busy core of two slowed decode with two threads eightfold."""
+TOO_CROWDED = 0.5
+"""Cores that other programs take from the engine's threads, from which a trial says nothing of a machine at
+rest: one busy core of two slowed decode with two threads eightfold."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +51,8 @@ def _verdict(trying: Trying, bench: Bench) -> Try:
     trial = judged([Pair(_times(one), _times(other)) for one, other in zip(before, after, strict=True)])
     promised = promises(trying, before, after)
     phases = (trial.prefill, trial.decode)
-    busy = _busy(bench)
+    why = disturbed(bench, [*before, *after])
+    busy = f"Too disturbed to tell: {why}. Meanwhile: " if why else ""
     said = trial.outcomes[-1].sentence if trial.outcomes else "Nothing timed on both sides."
     ended = f" Then it could not go on. {fault}" if fault else ""
     return Try(
@@ -85,12 +87,15 @@ def _drafted(blocks: Sequence[Block]) -> list[str]:
     ]
 
 
-def _busy(bench: Bench) -> str:
-    """Why nothing can be told of a machine at rest, as the begin of a sentence; empty where it can."""
-    share = bench.watch.others_share
-    if share is None or share < TOO_BUSY:
+def disturbed(bench: Bench, blocks: Sequence[Block]) -> str:
+    """What else ran so much that times say nothing of a machine at rest, as the end of a sentence."""
+    moments = [bench.watch.moments[block.number] for block in blocks]
+    settings = [block.side.arm.settings for block in blocks]
+    threads = max((max(s.threads or 0, s.threads_batch or 0) for s in settings), default=0)
+    crowded = crowded_cores(moments, threads)
+    if crowded is None or crowded < TOO_CROWDED:
         return ""
-    return f"Too disturbed to tell: other programs used {percent(share)} of the processors. Meanwhile: "
+    return f"other programs took {crowded:.1f} of the cores that {plural(threads, 'thread')} would have had"
 
 
 def _whole(blocks: Sequence[Block], against: Side, side: Side | None) -> list[Block]:
@@ -123,7 +128,9 @@ def _expected(outcome: Judged | None, promised: Mapping[Phase, Expected]) -> flo
 def _outcome(outcome: Judged, promised: Expected | None, *, is_busy: bool) -> Outcome:
     sentence = outcome.sentence
     if promised is not None and promised.ratio is not None and not is_busy:
-        sentence += f" {compared(outcome, promised.ratio, at_most=promised.bound == 'at_most')}"
+        bound = promised.bound
+        became = compared(outcome, promised.ratio, at_most=bound == "at_most", at_least=bound == "at_least")
+        sentence += f" {became}"
     return Outcome(
         phase=outcome.phase,
         verdict="no-difference" if is_busy else outcome.verdict,

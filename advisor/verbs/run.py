@@ -57,7 +57,9 @@ def run(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KNOB=VALUE", help="How it runs, such as threads=4; see docs/runner.md."
+            "--set",
+            metavar="KNOB=VALUE",
+            help="How it runs, such as threads=4; `--set help` names all knobs.",
         ),
     ] = None,
     try_: Annotated[

@@ -66,8 +66,8 @@ def _kept(facts: Facts) -> tuple[object, ...]:
 def _reads_its_cache(facts: Facts) -> bool:
     """Whether a step's attention takes the time of reading the KV cache.
 
-    The time of a token of context, over that of its bytes at the memory's bandwidth, is 1.3 to 1.4 on GPUs with
-    flash attention, much as it is of weights; 2.7 to 9 without it, and about 5 on a CPU.
+    The time of a token of context over that of its bytes, at the memory's bandwidth, is 1.3 to 1.4 on GPUs
+    with flash attention, much as it is of weights; 2.7 to 9 without it, and about 5 on a CPU.
     """
     return facts.layers_on_gpu == 1 and facts.flash_attention is True
 

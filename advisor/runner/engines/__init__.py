@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.errors import InputError
+from advisor.errors import InputError, NotInstalledError
 from advisor.runner import gpus
 from advisor.runner.engines.llama_cpp_python import LlamaCppPython
 from advisor.runner.engines.xllamacpp import Xllamacpp
@@ -27,13 +27,7 @@ def backend(name: str | None = None) -> Backend:
     wanted = BACKENDS if name is None else (known[name],)
     installed = next((one for one in wanted if one.is_installed()), None)
     if installed is None:
-        missing = "No engine is installed" if name is None else f"{name} is not installed"
-        raise InputError(
-            "\n".join((f"{missing}. To measure here, install:", *(_line(one) for one in wanted)))
-        )
+        missing = "no engine is installed" if name is None else f"{name} is not installed"
+        lines = [gpus.install_line(one.extra) for one in reversed(wanted)]
+        raise NotInstalledError(f"{missing}; to measure here:", lines)
     return installed
-
-
-def _line(one: Backend) -> str:
-    """How to install it on this machine."""
-    return f"  {one.id}: {gpus.install_line(one.extra)}"

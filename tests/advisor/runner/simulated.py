@@ -100,11 +100,13 @@ class Watch:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        yield
-        self.moments.append(Moment(others_share=self.others_share))
+        try:
+            yield
+        finally:
+            self.moments.append(Moment(others_share=self.others_share))
 
     def note(self) -> None:
         """Nothing to note."""
 
-    def disturbances(self) -> list[str]:
+    def disturbances(self, *, turns_drift: bool) -> list[str]:
         return []

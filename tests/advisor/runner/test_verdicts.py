@@ -39,7 +39,7 @@ def tried(
         tries.append(Trying(change.label, "", label, Side(label or AS_IT_IS, before), Side(text, after)))
     plan = Plan(backend, Side(AS_IT_IS, BASE), tuple(tries), rounds, 300.0)  # type: ignore[arg-type]
     watch = watch or Watch()
-    bench = Bench(plan.backend, Path("log"), watch, Bar(lambda *_: None), lambda *_: None)  # type: ignore[arg-type]
+    bench = Bench(plan.backend, Path("log"), watch, Bar(lambda *_: None), lambda *_: None, print)  # type: ignore[arg-type]
     for sides in plan.groups:
         bench.run(sides, plan.rounds, plan.budget_s)
     return verdicts(plan, bench), bench
