@@ -173,6 +173,10 @@ def ask(web: Web, target: Target, planned: Planned, characters: float, output: i
     return _sample(planned, started_at, reply.sent_s, heard)
 
 
+_MOST_PER_EVENT = 256
+"""Tokens: a count of more is no count."""
+
+
 def _sample(planned: Planned, started_at: datetime, sent_s: float, heard: _Heard) -> Sample:
     own, usage = heard.own, heard.usage
     details = usage.get("prompt_tokens_details")
@@ -182,6 +186,10 @@ def _sample(planned: Planned, started_at: datetime, sent_s: float, heard: _Heard
         prompt = own.prompt_tokens if prompt is None else prompt
         cached = own.cached_tokens if own.cached_tokens is not None else cached
         output = own.output_tokens if output is None else output
+    if cached is not None and prompt is not None and cached > prompt:
+        cached = None
+    if output is not None and output > _MOST_PER_EVENT * len(heard.came_s):
+        output = None
     finish_reason = heard.finish_reason or (own.finish_reason if own else None)
     return Sample(
         planned,

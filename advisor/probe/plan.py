@@ -100,8 +100,8 @@ class Plan:
 
     @property
     def prompt_tokens(self) -> int:
-        """Of all prompts, about."""
-        return sum(one.tokens for step in self.steps() for one in step)
+        """Of all prompts, about, with what a chat template adds."""
+        return sum(one.tokens + _TEMPLATE for step in self.steps() for one in step)
 
     @property
     def output_tokens(self) -> int:

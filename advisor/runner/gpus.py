@@ -22,7 +22,7 @@ _NVIDIA, _AMD, _INTEL = "0x10de", "0x1002", "0x8086"
 _INSIDE_THE_CPU = "0000:00:02.0"
 """Where Intel's processors have their own graphics, which is no faster than they are."""
 _PACKAGE = "llama-cpp-python"
-_BUILD = "pip install --no-cache-dir 'phasewise[runner]'"
+_BUILD = "pip install --no-cache-dir llama-cpp-python"
 _REBUILD = f"pip install --force-reinstall --no-deps --no-cache-dir {_PACKAGE}"
 
 

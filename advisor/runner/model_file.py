@@ -64,6 +64,8 @@ def checked(path: Path) -> ModelFile | None:
         raise InputError(f"{path}: no such file.")
     if path.is_dir():
         raise InputError(f"{path}: a folder; name the GGUF file in it.")
+    if not path.is_file():
+        raise InputError(f"{path}: not a file.")
     try:
         with path.open("rb") as file:
             begin = file.read(len(_MAGIC))

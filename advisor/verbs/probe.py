@@ -70,7 +70,7 @@ def probe(
     def connect() -> Web:
         return Web(address, token=token, answer_s=_ANSWER_S)
 
-    web = connect()
+    web = Web(address, token=token)
     try:
         target = find(web, model)
     finally:

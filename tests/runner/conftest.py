@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def model_path() -> Path:
     """The demo model; skips where it or the engine is missing."""
     if importlib.util.find_spec("llama_cpp") is None:
-        skip("no engine: pip install 'phasewise[runner]'")
+        skip("no engine: pip install llama-cpp-python")
     try:
         return demo_model()
     except InputError as error:

@@ -32,7 +32,7 @@ if sys.platform == "win32":
     _APART = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
 _BAD_INSTRUCTION = "it was built for another processor: this one lacks an instruction that it uses"
-_KILLED = "it was killed, most likely by the system for want of memory"
+_KILLED = "it was killed, by another program or by the system, as it does when memory runs out"
 _ENDS = {
     -4: _BAD_INSTRUCTION,
     -6: "it gave up on an error of its own",

@@ -16,11 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from advisor.errors import InputError
 from advisor.runner import gpus
 from advisor.runner.engine import EngineError, Processor, Timed
 from advisor.runner.engines.child import Child, python
 from advisor.runner.engines.xllamacpp_fields import fields_of
 from advisor.runner.engines.xllamacpp_host import KEY
+from advisor.runner.model_file import check_memory, checked, free_memory
 from advisor.sources.served.web import NoAnswerError, Web, whole
 from advisor.streamed import error_of, streamed
 from parsers.formats.json_records import NOWHERE
@@ -60,7 +62,22 @@ class Xllamacpp:
         Raises:
             EngineError: why it can't.
         """
+        if not gpus.present():
+            _require_room(settings)
         return LlamaServer(settings, log)
+
+
+def _require_room(settings: Settings) -> None:
+    """Refuse what main memory can't hold; of a file that can't be read the engine says more.
+
+    Raises:
+        EngineError: it can't.
+    """
+    model = None
+    with suppress(InputError):
+        model = checked(settings.model)
+    if model is not None:
+        check_memory(model, settings, free_memory())
 
 
 def command(fields: dict[str, Any]) -> list[str]:

@@ -12,10 +12,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 from enum import Enum
 from typing import Any
 
 FAILED = 1
+GRACE_S = 2.0
+"""For the server to end by itself, its log complete: it may be loading, or in the midst of a long batch."""
 KEY = "PHASEWISE_ENGINE_KEY"
 
 
@@ -27,6 +31,8 @@ def main() -> None:
     """Start the server, say where it listens, and wait for the end of standard input."""
     out = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
+    ended = threading.Event()
+    threading.Thread(target=end_with_input, args=(ended,), daemon=True).start()
     import xllamacpp
 
     def say(**said: Any) -> None:
@@ -56,8 +62,17 @@ def main() -> None:
         for one in xllamacpp.get_device_info()
     ]
     say(address=server.listening_address, devices=devices)
-    sys.stdin.buffer.read()
+    ended.wait()
     del server
+
+
+def end_with_input(ended: threading.Event) -> None:
+    """When the input ends say so, and end the process a little later, whatever it does."""
+    while os.read(0, 1024):  # a reader of Python's would be locked when the process ends by itself
+        pass
+    ended.set()
+    time.sleep(GRACE_S)
+    os._exit(0)
 
 
 def put(params: Any, name: str, value: Any) -> None:

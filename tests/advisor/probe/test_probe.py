@@ -74,7 +74,7 @@ def test_what_is_sent_is_said_before(capsys: pytest.CaptureFixture[str]) -> None
         probe(address=stand.address, **SIZES)
         said = capsys.readouterr()
         sent = [body for _, body in stand.posted]
-    assert f"sending 17 requests to {stand.address} (unknown, model tiny): about 2,670 prompt" in said.err
+    assert f"sending 17 requests to {stand.address} (unknown, model tiny): about 3,758 prompt" in said.err
     assert "at most 170 to generate" in said.err
     assert len(sent) == 17
     assert sum(len(body["messages"][0]["content"]) for body in sent) / 5 == pytest.approx(2670, rel=0.25)

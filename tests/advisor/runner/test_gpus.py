@@ -30,7 +30,7 @@ CUDA = Processor("CUDA0", "a GPU", is_gpu=True)
 def test_a_build_without_the_gpu(api: Api, option: str) -> None:
     for name, line in (
         ("llama-cpp-python", "pip install --force-reinstall --no-deps --no-cache-dir llama-cpp-python"),
-        ("xllamacpp", "pip install --no-cache-dir 'phasewise[runner]'"),
+        ("xllamacpp", "pip install --no-cache-dir llama-cpp-python"),
     ):
         sentence = gpus.unused(name, [CPU], [Gpu("some GPU", api)])
         assert sentence is not None
@@ -66,9 +66,9 @@ def test_cards_of_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_lines_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gpus.install_line("runner-lite").startswith("pip install 'phasewise[runner-lite]'")
+    assert gpus.install_line("runner-lite").startswith("pip install xllamacpp")
     monkeypatch.setattr(gpus, "present", tuple)
-    assert gpus.install_line("runner").startswith("pip install 'phasewise[runner]'")
+    assert gpus.install_line("runner").startswith("pip install llama-cpp-python")
     monkeypatch.setattr(gpus, "present", lambda: (Gpu("some GPU", Api.CUDA),))
-    assert "pip install --no-cache-dir 'phasewise[runner]'" in gpus.install_line("runner")
+    assert "pip install --no-cache-dir llama-cpp-python" in gpus.install_line("runner")
     assert 'CMAKE_ARGS="-DGGML_CUDA=on"' in gpus.install_line("runner")
