@@ -88,17 +88,14 @@ def _slower(references: Sequence[Reference], least_drift: float) -> list[str]:
     }
     said = []
     for name, rates in parts.items():
+        work = f"A fixed piece of work between turns, {name},"
         fell = drift([1 / rate for rate in rates])
         slow = sum(rate < (1 - SLOW) * float(np.median(rates)) for rate in rates)
         if fell is not None and abs(fell) >= least_drift:
             way = "slower" if fell > 0 else "faster"
-            said.append(
-                f"The reference, {name}, got {percent(abs(fell))} {way} during the run ({_why(references)})."
-            )
+            said.append(f"{work} got {percent(abs(fell))} {way} during the run ({_why(references)}).")
         elif slow >= LEAST_SLOW:
-            said.append(
-                f"The reference, {name}, was at least {percent(SLOW)} slower {slow} of {len(rates)} times."
-            )
+            said.append(f"{work} was at least {percent(SLOW)} slower {slow} of {len(rates)} times.")
     return said
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from advisor.errors import InputError
 from advisor.lengths import lengths_of
 from advisor.redact import clean
+from advisor.runner import gpus
 from advisor.runner.arm import Arm
 from advisor.runner.block import AS_IT_IS, Side
 from advisor.runner.cores import cores
@@ -153,7 +154,7 @@ def plan(wanted: Wanted) -> Plan:
         for title, reason in found.untried
     ]
     notes = (*found.notes, *(note for one in planned for note in one.notes))
-    told = tuple(dict.fromkeys(notes))
+    told = tuple(f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(notes))
     return Plan(backend, Side(AS_IT_IS, bases[0]), tuple(tries), wanted.rounds, wanted.budget_s, told)
 
 
@@ -224,6 +225,12 @@ def _context(workload: Workload) -> int:
 
 def _trying(change: Change, base: Arm) -> Trying:
     before, after = change.sides(base)
+    layers = after.settings.gpu_layers
+    if (
+        not gpus.present()
+        and replace(before.settings, gpu_layers=layers) == after.settings != before.settings
+    ):
+        raise InputError(f"{change.label}: no GPU is known on this machine, so there is nothing to compare.")
     for path in (after.settings.model, after.settings.draft_model):
         if path is not None:
             checked(path)
