@@ -139,9 +139,9 @@ def test_one_lane_by_the_stream() -> None:
     assert found.ms == pytest.approx((0, 350, 700, 1050))
     shares = separate.shares(found.samples, TARGET, prefill.fit(samples), found)
     assert shares is not None
-    assert shares.share.model_dump() == pytest.approx(
-        {"queue": 0.6, "load": None, "prefill": 800 / 3500, "decode": 400 / 3500, "other": 200 / 3500},
-        rel=0.02,
+    assert shares.share.load is None
+    assert shares.share.model_dump(exclude={"load"}) == pytest.approx(
+        {"queue": 0.6, "prefill": 800 / 3500, "decode": 400 / 3500, "other": 200 / 3500}, rel=0.02
     )
     assert shares.phase == "queue"
 

@@ -154,8 +154,10 @@ def test_one_core_is_told_however_many_there_are() -> None:
 def test_a_reference_that_gets_slower() -> None:
     falling = [Reference(40.0, 200.0 / (1 + n / 20), 3400 - 100 * n) for n in range(8)]
     assert disturbances([], falling, 2) == [
-        "A fixed piece of work between turns, arithmetic, got 35 % slower during the run "
-        "(its clock fell from 3.4 to 2.7 GHz)."
+        (
+            "A fixed piece of work between turns, arithmetic, got 35 % slower during the run "
+            "(its clock fell from 3.4 to 2.7 GHz)."
+        )
     ]
     no_clock = [Reference(r.memory_gb_s, r.compute_gflops) for r in falling]
     assert disturbances([], no_clock, 2)[0].endswith("(heat, clocks, or other programs).")
