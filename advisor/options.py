@@ -72,6 +72,16 @@ class TailFormat(StrEnum):
     JSON = "json"
 
 
+class Shape(StrEnum):
+    """What the prompts that `run` makes look like."""
+
+    SWEEP = "sweep"
+    CHAT = "chat"
+    RAG = "rag"
+    AGENT = "agent"
+    SUMMARISE = "summarise"
+
+
 Paths = Annotated[
     list[str],
     typer.Argument(metavar="PATH", help="Logs: files, folders, patterns, or - for stdin."),

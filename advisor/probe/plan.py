@@ -12,12 +12,10 @@ Every text begins with words that are new in each run, so no cache can know it.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from advisor.errors import InputError
-from advisor.runner.workload import prose
 
 LENGTHS, OUTPUT = (128, 512, 2048), 32
 ROUNDS, REPEATS, AT_ONCE = 3, 2, 4
@@ -26,6 +24,12 @@ CHARACTERS = 4.5
 _SPARE, _TEMPLATE = 1.15, 64
 """How far a prompt may come out longer than aimed at, and what a chat template adds."""
 _ASKED = "Write a long story about all of this, and leave nothing out."
+
+
+def _nonce() -> str:
+    from secrets import token_hex
+
+    return token_hex(6)
 
 
 class Kind(StrEnum):
@@ -57,6 +61,8 @@ class Planned:
         Args:
             characters: of a token.
         """
+        from advisor.runner.workload import prose
+
         size = max(round(characters * self.tokens) - len(_ASKED), 0)
         return f"{prose(self.name, size)}\n\n{_ASKED}"
 
@@ -73,7 +79,7 @@ class Plan:
 
     lengths: tuple[int, ...] = LENGTHS
     output: int = OUTPUT
-    nonce: str = field(default_factory=lambda: secrets.token_hex(6))
+    nonce: str = field(default_factory=_nonce)
 
     def steps(self) -> list[tuple[Planned, ...]]:
         """What is asked, step by step."""

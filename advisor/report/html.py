@@ -54,7 +54,7 @@ def render(report: Report, measures: Measures) -> str:
     scripts = [*([_vega()] if charts else []), _own_script()]
     data = {"listing": listing.data(), "charts": _specs(charts), "requests": REQUESTS}
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             r=report,
@@ -89,8 +89,9 @@ def render(report: Report, measures: Measures) -> str:
     )
 
 
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Templates of HTML; text is escaped."""
+    made = Environment(
         loader=PackageLoader("advisor.report", package_path=""),
         undefined=StrictUndefined,
         autoescape=True,
@@ -98,8 +99,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["words"] = words
-    return environment
+    made.filters["words"] = words
+    return made
 
 
 def words(text: str) -> Markup:

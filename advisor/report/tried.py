@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from advisor.errors import InputError
 from advisor.options import ReportFormat
 from advisor.output import replacing
@@ -100,10 +98,6 @@ def _markdown(run: Run) -> str:
 
 
 def _html(run: Run, *, is_first: bool) -> str:
-    html = Environment(
-        loader=PackageLoader("advisor.report", package_path=""),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-    )
-    return html.get_template("sections/tried.html.j2").render(_context(run), is_first=is_first)
+    from advisor.report.html import environment as html
+
+    return html().get_template("sections/tried.html.j2").render(_context(run), is_first=is_first)

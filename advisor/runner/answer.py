@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.runner.shapes import Shape
+from advisor.options import Shape
 from rules.words import count, percent, rate
 
 if TYPE_CHECKING:

@@ -47,10 +47,8 @@ class Moment:
     """One look.
 
     Attributes:
-        load: processes that run or wait to, over the last minute.
         others_share: of all processors, used by other programs since the last look.
         stolen_share: of their time, that the host gave to other machines since the last look.
-        clock_mhz: of the processors now.
         heat_c: the hottest sensor of a processor.
         is_hot: it is at the limit that it states.
         on_battery: power comes from a battery.
@@ -58,10 +56,8 @@ class Moment:
         gpu_others: other programs that use a GPU.
     """
 
-    load: float | None = None
     others_share: float | None = None
     stolen_share: float | None = None
-    clock_mhz: float | None = None
     heat_c: float | None = None
     is_hot: bool | None = None
     on_battery: bool | None = None
@@ -106,10 +102,8 @@ class Machine:
         heat, is_hot = sensors.heat()
         held_back, gpu_others = self._gpu()
         return Moment(
-            load=sensors.load(),
             others_share=others,
             stolen_share=stolen,
-            clock_mhz=sensors.clock_mhz(),
             heat_c=heat,
             is_hot=is_hot,
             on_battery=sensors.on_battery(),

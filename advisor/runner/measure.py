@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from advisor.command import warn
+from advisor.command import INTERRUPTED, warn
 from advisor.errors import InputError
 from advisor.redact import Redactor
 from advisor.runner.answer import answer
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from advisor.runner.block import Block, Facts, Measured
     from advisor.runner.plan import Plan
     from advisor.runner.settings import Settings
-
-
-INTERRUPTED = 130
 
 
 @dataclass(slots=True)

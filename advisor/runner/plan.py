@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
 from advisor.lengths import lengths_of
+from advisor.options import Shape
 from advisor.redact import clean
 from advisor.runner import gpus
 from advisor.runner.arm import Arm
@@ -19,7 +20,7 @@ from advisor.runner.knobs import parse
 from advisor.runner.model_file import DEMO, INSTALL_DEMO, checked, model_path
 from advisor.runner.prompts import read_prompts
 from advisor.runner.settings import BATCH, UBATCH, Settings
-from advisor.runner.shapes import CHUNKS, LENGTHS, Shape, workload
+from advisor.runner.shapes import CHUNKS, LENGTHS, workload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from advisor.model import Section
 
 SCHEMA = "phasewise.run/1"
 
 TryVerdict = Literal["faster", "slower", "no-difference", "not-tried"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
-
-
-class Spread(_Part):
+class Spread(Section):
     """A median over turns, and its least and most."""
 
     p50: float
@@ -26,7 +24,7 @@ class Spread(_Part):
     max: float
 
 
-class Summary(_Part):
+class Summary(Section):
     """What the turns of one request say together.
 
     A rate is null where too few tokens or too short a time would make it. ``inter_token_p90_ms`` is over all
@@ -47,21 +45,21 @@ class Summary(_Part):
     inter_token_max_ms: float | None
 
 
-class PhaseShare(_Part):
+class PhaseShare(Section):
     """What each phase takes of the time of the requests of the side without a remedy, 0-1."""
 
     prefill: float
     decode: float
 
 
-class PhaseMs(_Part):
+class PhaseMs(Section):
     """Mean time of a request in each phase; null where it is not known."""
 
     prefill_ms: float | None = None
     decode_ms: float | None = None
 
 
-class PhaseInterval(_Part):
+class PhaseInterval(Section):
     """From and to, of each phase."""
 
     prefill_ms: tuple[float, float] | None = None
@@ -74,7 +72,7 @@ class MeasuredMs(PhaseMs):
     interval_95: PhaseInterval
 
 
-class Outcome(_Part):
+class Outcome(Section):
     """What a remedy did to a phase, or to both together.
 
     Attributes:
@@ -96,7 +94,7 @@ class Outcome(_Part):
     sentence: str
 
 
-class Try(_Part):
+class Try(Section):
     """A remedy that was tried, or could not be.
 
     Attributes:
@@ -127,7 +125,7 @@ class Try(_Part):
     pairs: int = 0
 
 
-class ProcessorModel(_Part):
+class ProcessorModel(Section):
     """A device as ggml lists it."""
 
     name: str
@@ -136,7 +134,7 @@ class ProcessorModel(_Part):
     memory_bytes: int | None
 
 
-class Run(_Part):
+class Run(Section):
     """Everything a run says.
 
     Attributes:

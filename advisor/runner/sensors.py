@@ -8,15 +8,6 @@ from typing import Any
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
 
 
-def load() -> float | None:
-    """Processes that run or wait to, over the last minute."""
-    import psutil
-
-    with suppress(OSError, AttributeError):
-        return float(psutil.getloadavg()[0])
-    return None
-
-
 def clock_mhz() -> float | None:
     """The processors' clock now."""
     import psutil

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from advisor.options import Shape
 from advisor.runner.workload import Ask, Segment, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class Shape(StrEnum):
-    """What the made prompts look like."""
-
-    SWEEP = "sweep"
-    CHAT = "chat"
-    RAG = "rag"
-    AGENT = "agent"
-    SUMMARISE = "summarise"
 
 
 LENGTHS = (256, 512, 1024, 2048)

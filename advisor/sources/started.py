@@ -10,14 +10,15 @@ import weakref
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from advisor.children import APART, end
 from advisor.errors import InputError
 from advisor.redact import clean
 from advisor.sources.pipe import Piped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _ASK_S, _END_S = 3.0, 1.0
 _KEPT, _LONG = 4096, 300
@@ -26,10 +27,6 @@ _STAMPED = re.compile(r"\d{4}-\d\d-\d\dT")
 """A line of the log, not of the program."""
 _SUFFIX = ".exe" if sys.platform == "win32" else ""
 """A batch file would be run by a shell."""
-_APART: Mapping[str, Any] = {"start_new_session": True}
-"""Ctrl-C is for us: a program that hears it too ends first, and that would be told as news."""
-if sys.platform == "win32":
-    _APART = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 _SEES_LITTLE = ("not seeing messages from other users", "insufficient permissions")
 
 
@@ -118,7 +115,7 @@ class Started:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if command.is_merged else subprocess.PIPE,
                 bufsize=0,
-                **_APART,
+                **APART,
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -126,7 +123,7 @@ class Started:
         self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe]
         self._out, *others = [Piped(pipe, self.name) for pipe in self._pipes]
         self._err = others[0] if others else None
-        self._end = weakref.finalize(self, _end, self._process)
+        self._end = weakref.finalize(self, end, self._process, _END_S)
 
     @property
     def _program(self) -> str:
@@ -238,16 +235,3 @@ def _last_line(text: bytes) -> str:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program: ask it, and don't wait long."""
-    if process.poll() is not None:
-        return
-    with suppress(OSError):
-        process.terminate()
-    try:
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.command import BAD_USAGE, warn, writes_unicode
+from advisor.command import BAD_USAGE, INTERRUPTED, warn, writes_unicode
 from advisor.errors import InputError
 from advisor.options import EstimateFormat as ProbeFormat
 from advisor.options import NoRedact, grouped
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from advisor.probe.target import Target
     from advisor.runner.rows import KeptRows
 
-INTERRUPTED = 130
 _ANSWER_S = 600.0
 """A long prompt takes minutes on a slow machine."""
 

@@ -12,7 +12,7 @@ import typer
 from advisor.command import BAD_USAGE, span, warn, writes_unicode
 from advisor.errors import InputError
 from advisor.options import EstimateFormat as RunFormat
-from advisor.runner.shapes import Shape  # noqa: TC001 - Typer reads it
+from advisor.options import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,9 @@ import threading
 import weakref
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
+from advisor.children import APART, end
 from advisor.redact import clean
 from advisor.runner.engine import EngineError
 
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 _END_S = 3.0
 _LOOK_S = 0.2
 _BLOCK, _TAIL, _LONG = 1 << 16, 1 << 15, 300
-_APART: Mapping[str, Any] = {"start_new_session": True}
-"""Ctrl-C is for us: it is decided here when an engine ends."""
-if sys.platform == "win32":
-    _APART = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
 _BAD_INSTRUCTION = "it was built for another processor: this one lacks an instruction that it uses"
 _KILLED = "it was killed, by another program or by the system, as it does when memory runs out"
@@ -93,7 +90,7 @@ class Child:
                     stderr=errors,
                     bufsize=0,
                     env={**os.environ, **(environment or {})},
-                    **_APART,
+                    **APART,
                 )
         except OSError as error:
             reason = error.strerror or error
@@ -229,11 +226,4 @@ def _end(process: subprocess.Popen[bytes], stdin: IO[bytes]) -> None:
         stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_S)
-        return
-    with suppress(OSError):
-        process.terminate()
-    try:
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    end(process, _END_S)

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.errors import InputError
+from advisor.options import Shape
 from advisor.runner.arm import Arm
 from advisor.runner.knobs import KNOBS, parse
 from advisor.runner.settings import ALL_LAYERS, Settings
-from advisor.runner.shapes import Shape, workload
+from advisor.runner.shapes import workload
 from advisor.runner.workload import Ask, Segment, Workload
 from rules import remedies
 

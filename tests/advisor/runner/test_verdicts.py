@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from advisor.errors import InputError
+from advisor.options import Shape
 from advisor.runner.arm import Arm
 from advisor.runner.bench import Bench
 from advisor.runner.block import AS_IT_IS, Side
@@ -15,7 +16,7 @@ from advisor.runner.knobs import parse
 from advisor.runner.plan import Plan, Trying
 from advisor.runner.progress import Bar
 from advisor.runner.settings import Settings
-from advisor.runner.shapes import Shape, workload
+from advisor.runner.shapes import workload
 from advisor.runner.verdicts import verdicts
 from tests.advisor.runner.simulated import Backend, Watch
 

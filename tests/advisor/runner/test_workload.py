@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.runner.shapes import Shape, workload
+from advisor.options import Shape
+from advisor.runner.shapes import workload
 from advisor.runner.workload import Ask, Segment, Workload, common, prose, tokenised
 
 if TYPE_CHECKING:
