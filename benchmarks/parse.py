@@ -1,13 +1,12 @@
-"""How fast logs are read, and in how much memory: MB/s of processor time, and the peak at two sizes.
+"""How fast logs are read, and in how much memory, against `wc -l`, `rg -c` and `lnav` on the same bytes.
 
-Dense is the worst case: every request's lines and nothing between them. Sparse is a log with one line in a
-hundred that matters. Labelled ones have `docker compose`'s names before each line; mixed is three
-llama-servers that restart, chatter and a vLLM in one file. All are written to a temporary folder, the same
-bytes every time, and every row is compared with what was written. ``x rg`` is the ratio to `rg -c` in the
-same run, or, where that is not installed, ``x wc`` to counting the newlines. Each measurement is a process of
-its own.
+What the logs hold is told in `logs.py`. They are written to a temporary folder, the same bytes every time,
+and every row is compared with what was written. Seconds are of a processor, user and system, of a process of
+its own for each measurement, the least of ``--runs``; what a log of a few lines costs is taken off. `read`
+makes tables of the rows, `export` is the whole command. `lnav`, which indexes a log and extracts nothing from
+these, is only asked about the smallest of the sizes. The table is Markdown.
 
-    python benchmarks/parse.py [--megabytes 50 200] [--log NAME ...]
+    python benchmarks/parse.py [--megabytes 50 200] [--log NAME ...] [--runs 3]
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -28,22 +27,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.logs import KINDS, write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from benchmarks.logs import Truth
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = 1 << 20
+NEEDLES = {"vllm": "Avg prompt throughput", "sglang": " batch, "}
 NEEDLE = "print_timing"
 READ = (
     "import sys; from parsers import read_rows; rows = read_rows(sys.argv[1]); "
     "rows.requests.write_ipc(sys.argv[2]); rows.intervals.write_ipc(sys.argv[3])"
 )
-COUNT = f"""
-import sys
-with open(sys.argv[1], "rb") as file:
-    print(sum(block.count(10) for block in iter(lambda: file.read({BLOCK}), b"")))
+LAUNCH = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+print(process.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss)
 """
+"""A small process starts the measured one: a process's peak counts what its parent held when it began."""
 
 
 class Cost(NamedTuple):
@@ -53,24 +55,24 @@ class Cost(NamedTuple):
     peak_mb: float
 
 
-def run(*command: str | Path) -> Cost:
+Way: TypeAlias = "Callable[[Path, Path, str, Truth], Cost]"
+"""Log, folder for what it writes, which log it is and its rows in; what it took out."""
+
+
+def run(*command: str | Path, may_find_nothing: bool = False) -> Cost:
     """Run a process to its end.
 
     Raises:
         SystemExit: it failed.
     """
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "POLARS_MAX_THREADS": "1"}
-    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, env=environment)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{command[0]} ended with status {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
-
-
-def python(code: str, *arguments: str | Path) -> Cost:
-    """Run a few lines of Python in a process of their own."""
-    return run(sys.executable, "-c", code, *arguments)
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": paths, "POLARS_MAX_THREADS": "1"}
+    launched = [sys.executable, "-I", "-S", "-c", LAUNCH, *map(str, command)]
+    told = subprocess.run(launched, stdout=subprocess.PIPE, env=environment, check=True, text=True).stdout
+    status, cpu_s, peak_kb = map(float, told.split())
+    if status and not (may_find_nothing and status == 1):
+        raise SystemExit(f"{command[0]} ended with status {status:.0f}")
+    return Cost(cpu_s, peak_kb / 1024)
 
 
 def compare(found: pl.DataFrame, truth: pl.DataFrame, what: str) -> None:
@@ -84,38 +86,52 @@ def compare(found: pl.DataFrame, truth: pl.DataFrame, what: str) -> None:
         raise SystemExit(f"{what}: {found.height} rows, not the {truth.height} that were written")
 
 
-def read(log: Path, folder: Path, truth: Truth) -> Cost:
+def read(log: Path, folder: Path, kind: str, truth: Truth) -> Cost:
     """Read a log with `read_rows`."""
     requests, intervals = folder / "requests.arrow", folder / "intervals.arrow"
-    cost = python(READ, log, requests, intervals)
-    compare(pl.read_ipc(requests), truth.requests, f"{log.name} read")
-    compare(pl.read_ipc(intervals), truth.intervals, f"{log.name} read")
+    cost = run(sys.executable, "-c", READ, log, requests, intervals)
+    compare(pl.read_ipc(requests), truth.requests, f"{kind} read")
+    compare(pl.read_ipc(intervals), truth.intervals, f"{kind} read")
     return cost
 
 
-def export(log: Path, folder: Path, truth: Truth) -> Cost:
-    """Export a log as a user does; the cost is that of its requests."""
-    cost = _exported("requests", log, folder, truth.requests)
-    if truth.intervals.height:
-        _exported("intervals", log, folder, truth.intervals)
-    return cost
-
-
-def _exported(table: str, log: Path, folder: Path, truth: pl.DataFrame) -> Cost:
+def export(log: Path, folder: Path, kind: str, truth: Truth) -> Cost:
+    """Export a log's larger table as a user does."""
+    table = max(truth._fields, key=lambda name: getattr(truth, name).height)
     file = folder / f"{table}.parquet"
     cost = run(sys.executable, "-m", "advisor", "export", log, "--table", table, "-o", file)
-    compare(pl.read_parquet(file), truth, f"{log.name} exported")
+    compare(pl.read_parquet(file), getattr(truth, table), f"{kind} exported")
     return cost
 
 
-def floor(log: Path) -> tuple[str, float]:
-    """The name and the processor time of the least that anything which reads the log has to do."""
-    if rg := shutil.which("rg"):
-        return "rg", run(rg, "-c", NEEDLE, log).cpu_s
-    return "wc", python(COUNT, log).cpu_s - python("pass").cpu_s
+def wc(log: Path, _folder: Path, _kind: str, _truth: Truth) -> Cost:
+    """Count the lines."""
+    return run("wc", "-l", log)
 
 
-WAYS = {"read": read, "export": export}
+def rg(log: Path, _folder: Path, kind: str, _truth: Truth) -> Cost:
+    """Count the lines that matter."""
+    return run("rg", "-c", NEEDLES.get(kind, NEEDLE), log, may_find_nothing=True)
+
+
+def lnav(log: Path, _folder: Path, _kind: str, _truth: Truth) -> Cost:
+    """Index the lines and count them."""
+    return run("lnav", "-N", "-n", "-c", ";SELECT count(*) FROM all_logs", log)
+
+
+BASELINES: dict[str, Way] = {"wc -l": wc, "rg -c": rg, "lnav": lnav}
+WAYS: dict[str, Way] = {"read": read, "export": export}
+FLOOR = "rg -c"
+HEAD = """\
+| log | MB | rows | by | s | MB/s | rows/s | × `rg -c` | peak MB |
+|---|--:|--:|---|--:|--:|--:|--:|--:|"""
+
+
+def measure(
+    ways: dict[str, Way], runs: int, log: Path, folder: Path, kind: str, truth: Truth
+) -> dict[str, Cost]:
+    """The least that each takes."""
+    return {by: min(way(log, folder, kind, truth) for _ in range(runs)) for by, way in ways.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -123,27 +139,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--megabytes", type=int, nargs="+", default=[50, 200])
     parser.add_argument("--log", choices=KINDS, nargs="+", default=list(KINDS))
+    parser.add_argument("--runs", type=int, default=3)
     asked = parser.parse_args(arguments)
+    ways = {by: way for by, way in BASELINES.items() if shutil.which(by.split()[0])} | WAYS
+    print(HEAD)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         log = folder / "bench.log"
-        one = write(log, 1, KINDS["dense"])
-        starts = {by: work(log, folder, one) for by, work in WAYS.items()}
-        told = ", ".join(f"{by} {cost.cpu_s:.2f} s and {cost.peak_mb:.0f} MB" for by, cost in starts.items())
-        print(f"a log of one request: {told}; that is taken off below")
-        print(f"{'log':<18}{'by':<8}{'MB':>5}{'rows':>9}{'MB/s':>7}{'rows/s':>9}{'ratio':>9}{'peak +MB':>10}")
         for kind in asked.log:
+            truth = write(log, 1, KINDS[kind])
+            starts = measure(ways, asked.runs, log, folder, kind, truth)
             for megabytes in asked.megabytes:
                 truth = write(log, megabytes * 1_000_000, KINDS[kind])
-                count, size = sum(table.height for table in truth), log.stat().st_size / 1e6
-                against, floor_s = floor(log)
-                for by, work in WAYS.items():
-                    cost = work(log, folder, truth)
-                    cpu_s = max(cost.cpu_s - starts[by].cpu_s, 1e-9)
-                    more_mb = cost.peak_mb - starts[by].peak_mb
-                    ratio = f"{cpu_s / max(floor_s, 1e-9):.0f} x {against}"
-                    rates = f"{size / cpu_s:7.0f}{count / cpu_s:9.0f}{ratio:>9}{more_mb:10.0f}"
-                    print(f"{kind:<18}{by:<8}{size:5.0f}{count:9}{rates}", flush=True)
+                smallest = megabytes == min(asked.megabytes)
+                these = {by: way for by, way in ways.items() if smallest or by != "lnav"}
+                costs = measure(these, asked.runs, log, folder, kind, truth)
+                rows, size = sum(table.height for table in truth), log.stat().st_size / 1e6
+                seconds = {by: max(cost.cpu_s - starts[by].cpu_s, 1e-4) for by, cost in costs.items()}
+                for by, cpu_s in seconds.items():
+                    ratio = f"{cpu_s / seconds[FLOOR]:.1f}" if FLOOR in seconds else "–"
+                    rate = f"{rows / cpu_s:,.0f}" if by in WAYS else ""
+                    cells = (f"{cpu_s:.2f}", f"{size / cpu_s:,.0f}", rate, ratio, f"{costs[by].peak_mb:.0f}")
+                    print(f"| {kind} | {size:.0f} | {rows:,} | {by} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.logs import Kind, write  # noqa: E402
+from benchmarks.logs import KINDS, write  # noqa: E402
 
-KIND = Kind(chatter=8)
+KIND = KINDS["dense"]
 """More than a quarter of the lines are timing lines."""
 
 WRITE_EVERY_S, KEY_EVERY_S, WARM_UP_S, SETTLE_S = 0.02, 2.0, 10.0, 15.0
@@ -188,7 +188,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for rate in given.rate:
             source = Path(folder) / f"{rate:.0f}.source"
-            per_line = 95
+            per_line = 120
             truth = write(source, int(rate * given.seconds * per_line), KIND)
             for mode in given.mode:
                 log = Path(folder) / f"{rate:.0f}-{mode}.log"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parsers.cut import drop_middle
 from parsers.journal_export import BEGINS, JournalExport
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from parsers.journal_export import Told
 
 _BOMS = {codecs.BOM_UTF8: None, codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MARKS = (*_BOMS, BEGINS, codecs.BOM_UTF8 + BEGINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,16 @@ class Blocks:
         self._encoding: str | None = None
         self._decoder: codecs.IncrementalDecoder | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """With the decoder as its own state."""
+        return self.__dict__ | {"_decoder": self._decoder and self._decoder.getstate()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _decoder=None)
+        if self._encoding is not None:
+            self._decoder = codecs.getincrementaldecoder(self._encoding)("replace")
+            self._decoder.setstate(state["_decoder"])
+
     @property
     def lines(self) -> int:
         """Lines seen, a last one without newline included."""
@@ -104,7 +115,7 @@ class Blocks:
 
     def _begin(self, data: bytes, *, last: bool = False) -> bytes:
         """Take the byte order mark off the first bytes; keep them back while it may still be coming."""
-        if not last and any(mark.startswith(data) and mark != data for mark in (*_BOMS, BEGINS)):
+        if not last and any(mark.startswith(data) and mark != data for mark in _MARKS):
             self._head = data
             return b""
         self._head = None
@@ -116,7 +127,7 @@ class Blocks:
                     self._decoder = codecs.getincrementaldecoder(encoding)("replace")
                 data = data[len(mark) :]
                 break
-        if data.startswith(BEGINS):
+        if self._encoding is None and data.startswith(BEGINS):
             self._journal = JournalExport(self._offset)
         return data
 

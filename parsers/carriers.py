@@ -177,7 +177,7 @@ def unwrap(line: bytes, needle: bytes = b"", *, plain: bool = False) -> Carried:
     """
     if not plain:
         line = _PASTED_ANSI.sub(b"", _ANSI.sub(b"", line) if b"\x1b" in line else line)
-    if line[:1] == b"{" and may_be_json_record(line) and (carried := _json_record(line, needle)):
+    if line[:1] == b"{" and may_be_json_record(line) and (carried := _json_record(line, needle, plain)):
         return carried
     who: bytes | None = None
     time: datetime | None = None
@@ -225,8 +225,17 @@ def _segment(line: bytes, needle: bytes) -> bytes:
     return next((part for part in reversed(parts) if needle in part), parts[-1] if parts else b"")
 
 
-def _json_record(line: bytes, needle: bytes) -> Carried | None:
+_DOCKER = re.compile(
+    rb'\{"log":"([ !#-\[\]-~]*)(?:\\[rn])*+","stream":"std(?:out|err)","time":"([\d:TZ+.-]*)"\}'
+)
+"""The usual record of docker's log files, where only the line's end is escaped."""
+
+
+def _json_record(line: bytes, needle: bytes, plain: bool) -> Carried | None:
     """A line that a record of docker's log files or of the journal holds."""
+    if usual := _DOCKER.fullmatch(line):
+        body, label, time, more = unwrap(usual[1], needle, plain=plain)
+        return Carried(body, label, time or parse_iso(usual[2]), more)
     try:
         record = json.loads(line)
         if "MESSAGE" in record:
@@ -237,7 +246,7 @@ def _json_record(line: bytes, needle: bytes) -> Carried | None:
     if not record.keys() & {"stream", "time"}:  # an answer that has a key of docker's has none of the others
         return None
     inner = unwrap(text, needle)
-    return inner._replace(time=inner.time or parse_iso(str(record.get("time")).encode()))
+    return inner._replace(time=inner.time or parse_iso(str(record.get("time")).encode("utf-8", "replace")))
 
 
 def _journal_record(record: dict[str, Any], needle: bytes) -> Carried | None:
@@ -284,15 +293,8 @@ def parse_iso(text: bytes | None) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(text.decode("ascii", "replace"))
+        if time.tzinfo is UTC:
+            return time
         return time.astimezone(UTC) if time.tzinfo else None
     except (ValueError, OverflowError):
-        return None
-
-
-def parse_yearless(month: int, day: int, clock: str, year: int) -> datetime | None:
-    """A wall clock without year or zone, such as vLLM's ``11-29 19:39:17``, read as UTC in ``year``."""
-    try:
-        hour, minute, second = map(int, clock.split(":"))
-        return datetime(year, month, day, tzinfo=UTC) + timedelta(0, 3600 * hour + 60 * minute + second)
-    except ValueError:
         return None

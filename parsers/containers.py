@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parsers.carriers import SAME_CONTAINER, label_of
 
@@ -39,6 +39,10 @@ class Containers:
         self._end()
         self._block, self._runs = block, _runs(block) if self._begun else []
         self._at = self._run = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.begin(b"")
+        return self.__dict__
 
     def labels(self) -> set[bytes | None]:
         """The labels that the block's lines have; ``None`` for lines whose start names none."""

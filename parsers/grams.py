@@ -77,16 +77,19 @@ class Literals:
 
         found = [literal for literal in self._tiny if literal in block]
         if len(block) >= _RUN:
-            hashes = self._hash(np.ndarray((len(block) - _RUN + 1,), "<u4", block, strides=(1,)))
+            runs = np.ndarray((len(block) - _RUN + 1,), "<u4", block, strides=(1,))
+            hashes = (runs * self._multiplier) >> self._shift
             for one in {*hashes[self._marked.take(hashes)].tolist()}:
                 found += [literal for literal in self._by_hash[one] if literal in block]
         return found
 
-    def _hash(self, runs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        hashes: NDArray[np.uint32] = (runs * self._multiplier) >> self._shift
-        return hashes
+    def _hash(self, runs: NDArray[np.uint32]) -> NDArray[np.intp]:
+        """Hashes as what numpy takes for indexes as they are."""
+        import numpy as np
 
-    def _hash_of(self, runs: Iterable[bytes]) -> NDArray[np.uint32]:
+        return ((runs * self._multiplier) >> self._shift).astype(np.intp)
+
+    def _hash_of(self, runs: Iterable[bytes]) -> NDArray[np.intp]:
         import numpy as np
 
         return self._hash(np.frombuffer(b"".join(runs), "<u4"))

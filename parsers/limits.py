@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 LIMIT_S = 3.0
 _SHORT = 256
@@ -24,27 +24,31 @@ class SlowPatternError(Exception):
     """A pattern takes too long; the text is a sentence without its end."""
 
 
-def within_time(pattern: re.Pattern[bytes], who: str) -> Callable[[bytes], re.Match[bytes] | None]:
-    """What matches a pattern at the start of a line, and raises `SlowPatternError` after `LIMIT_S`.
+class Limited:
+    """Matches a pattern at the start of a line, and raises `SlowPatternError` after `LIMIT_S`.
 
     Args:
         pattern: a user's.
         who: names it and its file.
     """
-    match = pattern.match
 
-    def limited(line: bytes) -> re.Match[bytes] | None:
+    def __init__(self, pattern: re.Pattern[bytes], who: str) -> None:
+        self._match = pattern.match
+        self._who = who
+
+    def __call__(self, line: bytes) -> re.Match[bytes] | None:
+        """The match, if there is one."""
         if len(line) <= _SHORT:
-            return match(line)
-        error = SlowPatternError(f"{who} takes longer than {LIMIT_S:g} s on a line of {len(line):,} bytes")
+            return self._match(line)
+        error = SlowPatternError(
+            f"{self._who} takes longer than {LIMIT_S:g} s on a line of {len(line):,} bytes"
+        )
         began = time.perf_counter()
         with _alarm(error):
-            found = match(line)
+            found = self._match(line)
         if time.perf_counter() - began > LIMIT_S:
             raise error
         return found
-
-    return limited
 
 
 @contextmanager

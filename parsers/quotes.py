@@ -25,19 +25,12 @@ class _Text:
     inside: bool
 
 
-class Quotes:
+class Quotes(dict["bytes | None", _Text]):
     """The texts that are being printed in one source, by the label of the container that prints them.
 
     A text of a container holds all lines with its label, and with labels inside it; one that has no label
-    holds every line, since a text may quote containers too.
+    holds every line, since a text may quote containers too. It is true while any text is being printed.
     """
-
-    def __init__(self) -> None:
-        self._texts: dict[bytes | None, _Text] = {}
-
-    def __bool__(self) -> bool:
-        """Whether any text is being printed."""
-        return bool(self._texts)
 
     def begin(self, label: bytes | None, at: At, engines: frozenset[str], *, inside: bool = True) -> None:
         """From the next line on a text is printed, in which only these engines may still be heard.
@@ -48,11 +41,11 @@ class Quotes:
             engines: who prints it.
             inside: lines with more labels are part of it too.
         """
-        self._texts[label] = _Text(engines, _number(label, at) + LONGEST_TEXT, inside)
+        self[label] = _Text(engines, _number(label, at) + LONGEST_TEXT, inside)
 
     def end(self, label: bytes | None) -> None:
         """The text is over."""
-        self._texts.pop(label, None)
+        self.pop(label, None)
 
     def hold(self, label: bytes | None, at: At, engine: str) -> bool:
         """Whether this line, which looks like one of this engine, is part of a text.
@@ -60,11 +53,11 @@ class Quotes:
         Those that may be heard are heard where the text is printed: with more labels they are quoted.
         """
         for place in _places(label):
-            text = self._texts.get(place)
+            text = self.get(place)
             if text is None or not (text.inside or place == label):
                 continue
             if _number(place, at) > text.last:
-                del self._texts[place]
+                del self[place]
             elif place != label or engine not in text.engines:
                 return True
         return False

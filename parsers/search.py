@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from parsers.carriers import UNUSUAL
 from parsers.containers import Containers
 from parsers.cut import MAX_LINE, ends_of
+from parsers.finding import find, lines_at, places_of
 from parsers.grams import Literals
-from parsers.limits import within_time
+from parsers.limits import Limited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from parsers.formats.base import At, Format, Line
+    from parsers.formats.process import Process
 
 _UNUSUAL = frozenset(UNUSUAL)
+_ALL = ((0, None),)
+_GATHERED = {"_literals", "_trials", "_words", "_rank", "_known"}
 
 _MOST_KNOWN = 4096
 """Sets of literals that lines hold together; a log has some hundred."""
@@ -26,8 +30,13 @@ Known: TypeAlias = "tuple[list[tuple[bytes, list[Trial]]], list[Format]]"
 """Each needle of a line with the lines of formats that have it, in the order of the formats, and the formats
 that are asleep and may wake by it."""
 
-Hit: TypeAlias = "tuple[int, bytes, list[tuple[bytes, list[Trial]]], list[Format]]"
-"""A line that may be an engine's: where it starts in its block, what is kept of it, and what is `Known`."""
+Hit: TypeAlias = "tuple[int, int, bytes, list[tuple[bytes, list[Trial]]], list[Format]]"
+"""A line that may be an engine's: how many are before it in its block, where it starts there, what is kept of
+it, and what is `Known`."""
+
+
+Taker: TypeAlias = "tuple[Callable[[re.Match[bytes], At], bool | None], Process]"
+"""A reader's method, and the process it reads."""
 
 
 class UnknownEngineError(ValueError):
@@ -78,12 +87,12 @@ class Trial:
     def __init__(self, line: Line, fmt: Format, since: int, places: Places) -> None:
         self.name = line.name
         self.word = line.word
-        self.match = within_time(line.pattern, line.who) if line.who else line.pattern.match
+        self.match = Limited(line.pattern, line.who) if line.who else line.pattern.match
         self.format = fmt
         self.engine = fmt.engine
         self.since = since
         self.places = places
-        self.takers: dict[bytes | None, Callable[[re.Match[bytes], At], bool | None]] = {}
+        self.takers: dict[bytes | None, Taker] = {}
 
 
 class Search:
@@ -110,6 +119,14 @@ class Search:
         self._formats = formats
         self._literals = _literals(tuple(formats))
         self._places = {fmt: Places(everywhere=True) for fmt in self.awake}
+        self._gather()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What lines have shown; what formats are searched for is made anew of it."""
+        return {name: value for name, value in self.__dict__.items() if name not in _GATHERED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _literals=_literals(tuple(state["_formats"])))
         self._gather()
 
     def _gather(self) -> None:
@@ -148,39 +165,42 @@ class Search:
         """The lines of a block that hold a needle, or a word that may wake a format, in their order."""
         self.containers.begin(block)
         self.held = self._literals.maybe_in(block)
-        self.plain = not any(literal in block for literal in self.held & _UNUSUAL)
-        wanted = self.held & self._rank.keys()
+        self.plain = not any(find(block, literal) >= 0 for literal in self.held & _UNUSUAL)
+        first: int | None = 0
+        while first is not None:
+            first = yield from self._hits(block, first)
+
+    def _hits(self, block: bytes, first: int) -> Generator[Hit, None, int | None]:
+        """Those from a place on; once formats wake, where to go on: at the line that woke them."""
+        trials = self._trials
+        wanted = self._rank.keys() & self.held
         if not wanted:
-            return
-        literals_of: dict[int, list[bytes]] = {}
-        lacking = self._lacking(wanted - self._trials.keys())
-        for literal in wanted:
-            if literal not in lacking:
-                _find(literal, block, literals_of)
-            for first, last in lacking.get(literal, ()):
-                _find(literal, block, literals_of, first, last)
-        at, ends = 0, sorted(literals_of)
-        while at < len(ends):
-            end, tried = ends[at], self._trials
-            start = block.rfind(b"\n", 0, end) + 1
-            line, literals = block[start:end], literals_of[end]
+            return None
+        lacking = self._lacking(wanted - trials.keys())
+        places = {literal: places_of(literal, block, lacking.get(literal, _ALL), first) for literal in wanted}
+        known: dict[int, Known] = {}
+        literals = [literal for literal in wanted if places[literal]]
+        for number, start, end, held in lines_at([places[literal] for literal in literals], block):
+            line = block[start:end]
             if len(line) > MAX_LINE:
                 line = ends_of(line)
-                literals = [literal for literal in literals if literal in line]
-            found, asleep = self._known.get(tuple(literals)) or self._learn(literals)
+                found, asleep = self._learn([one for one in _of(held, literals) if one in line])
+            else:
+                if held not in known:
+                    known[held] = self._learn(_of(held, literals))
+                found, asleep = known[held]
             if asleep:
                 asleep = [fmt for fmt in asleep if self._may_be_new(fmt, start)]
             if found or asleep:
-                yield start, line, found, asleep
-            if tried is self._trials:
-                at += 1
-                continue
-            for literal in self.held & (self._trials.keys() - tried.keys()):
-                _find(literal, block, literals_of, start)
-            at, ends = 0, sorted(one for one in literals_of if one >= end)
+                yield number, start, line, found, asleep
+                if self._trials is not trials:
+                    return start
+        return None
 
     def _learn(self, literals: list[bytes]) -> Known:
         """What lines that hold these literals are tried as."""
+        if known := self._known.get(tuple(literals)):
+            return known
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         ranked = sorted(self._rank.keys() & literals, key=self._rank.__getitem__)
@@ -190,12 +210,12 @@ class Search:
         known = self._known[tuple(literals)] = found, asleep
         return known
 
-    def _lacking(self, words: frozenset[bytes]) -> dict[bytes, list[tuple[int, int]]]:
+    def _lacking(self, words: set[bytes]) -> dict[bytes, list[tuple[int, int | None]]]:
         """Where the containers stand that lack formats known in others, for each word of these formats."""
         if not self._places or all(places.everywhere for places in self._places.values()):
             return {}
         labels = self.containers.labels()
-        spans: dict[bytes, list[tuple[int, int]]] = {}
+        spans: dict[bytes, list[tuple[int, int | None]]] = {}
         for word in words:
             formats = self._words[word]
             if all(fmt in self._places for fmt in formats):
@@ -216,6 +236,11 @@ def _literals(formats: tuple[Format, ...]) -> Literals:
     return Literals((*_spellings(*known), *UNUSUAL))
 
 
+def _of(held: int, literals: list[bytes]) -> list[bytes]:
+    """Those of the literals whose bits are set."""
+    return [literal for bit, literal in enumerate(literals) if held >> bit & 1]
+
+
 def _spellings(*literals: bytes) -> set[bytes]:
     """Literals as they may stand in a log: JSON escapes quotes and backslashes, docker's three signs more."""
     escaped = [literal.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for literal in literals]
@@ -228,16 +253,3 @@ _IN_HTML = re.compile(rb"[<>&]")
 
 def _as_code(sign: re.Match[bytes]) -> bytes:
     return b"\\u%04x" % ord(sign[0])
-
-
-def _find(
-    literal: bytes, block: bytes, held: dict[int, list[bytes]], first: int = 0, last: int | None = None
-) -> None:
-    """Note a literal for each line that holds it, by where the line ends, of those between two places."""
-    at = block.find(literal, first, last)
-    while at >= 0:
-        end = block.find(b"\n", at)
-        if end < 0:
-            end = len(block)
-        held.setdefault(end, []).append(literal)
-        at = block.find(literal, end, last)

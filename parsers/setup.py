@@ -37,13 +37,14 @@ class Setup(BaseModel):
     ``kv_bytes`` in the machine's own memory. ``host_cache_bytes`` is the most that llama-server keeps of
     earlier prompts there, ``checkpoints`` the most context checkpoints of a slot: 0 is off. ``memory_share``
     is the share of a GPU's memory that the engine may fill (0-1). ``os`` is ``windows``,
-    ``linux`` or ``macos``.
+    ``linux`` or ``macos``. ``label`` is the container, pod, unit or port that the lines of this process name.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     source: str = ""
     line: int = 1
+    label: str | None = None
     engine: str | None = None
     engine_version: str | None = None
     origin: dict[str, str] = Field(default_factory=dict)

@@ -47,6 +47,11 @@ class SourceReader:
         self._head = b""
 
     @property
+    def log(self) -> Stream:
+        """What reads it if it is a log."""
+        return self._log
+
+    @property
     def reader(self) -> Stream | DocumentReader:
         """What reads it; before that is known, the reader of logs."""
         return self._reader or self._log

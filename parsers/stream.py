@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from parsers.blocks import Blocks, width
 from parsers.carriers import Carried, may_be_json_record
 from parsers.formats import FORMATS
 from parsers.formats.base import At
-from parsers.formats.process import Counts, Process
+from parsers.formats.process import Counts, Process, engine_of
 from parsers.lines import has_parts, identifying, texts_of, unindented
 from parsers.quotes import Quotes
 from parsers.search import Search, formats_of
@@ -97,6 +98,18 @@ class Stream:
         self._watch = watch
         self._taken: dict[int, list[Taken]] = {}
 
+    def written(self, latest: datetime) -> None:
+        """It goes on, and was last written at another time than is known of it.
+
+        Raises:
+            ValueError: a clock without a year would begin in another one now.
+        """
+        self._latest = latest
+        for process in self._processes.values():
+            process.latest = latest
+            if process.dated_before is not None and latest >= process.dated_before:
+                raise ValueError("its year is unsure")
+
     @property
     def lines(self) -> int:
         """Lines seen, a last one without newline included."""
@@ -123,14 +136,7 @@ class Stream:
     @property
     def engine(self) -> str | None:
         """The engine that most recognised lines belong to; ``None`` when nothing was recognised."""
-        hosts = [p.host for p in self._processes.values() if p.host]
-        if hosts:
-            return hosts[0]
-        named = Counter({e: n for e, n in self.matched.items() if e != "llama.cpp"}) or self.matched
-        if not named:
-            return None
-        engine = named.most_common(1)[0][0]
-        return next((fork for p in self._processes.values() if (fork := p.forks.get(engine))), engine)
+        return engine_of(self._processes.values(), self.matched)
 
     def feed(self, data: bytes) -> list[Row]:
         """Take the next bytes; return the rows that they complete."""
@@ -162,17 +168,19 @@ class Stream:
 
     def _read_block(self, block: Block) -> None:
         """Read whole lines."""
-        text, number, offset, line_start = block.text, block.number, block.offset, 0
+        text, offset, last = block.text, block.offset, 0
         self._no_newline = block.no_newline
         clean = b"\x1b" not in text and b"\r" not in text
-        for start, raw, found, asleep in self._search.hits(text):
-            number += text.count(b"\n", line_start, start)
+        for before, start, raw, found, asleep in self._search.hits(text):
             if block.offsets:
-                offset = block.offsets[number - block.number]
+                offset = block.offsets[before]
+            elif block.encoding:
+                offset += width(text[last:start], block.encoding)
+                last = start
             else:
-                encoding = block.encoding
-                offset += width(text[line_start:start], encoding) if encoding else start - line_start
-            line_start, place = start, (number, offset, start)
+                offset = block.offset + start
+            number = block.number + before
+            place = number, offset, start
             if asleep and self._wakes(raw, asleep, clean, place):
                 continue
             if self._watch and found:
@@ -183,11 +191,8 @@ class Stream:
 
     def _show(self, block: Block, watch: Watch) -> None:
         """Show the lines of a block to who watches, with what was read of them."""
-        *lines, rest = block.text.split(b"\n")
-        for number, line in enumerate(lines, block.number):
-            watch(number, line + b"\n", self._taken.get(number))
-        if rest:
-            watch(block.number + len(lines), rest, self._taken.get(block.number + len(lines)))
+        for number, line in enumerate(BytesIO(block.text), block.number):
+            watch(number, line, self._taken.get(number))
         self._taken.clear()
 
     def _wakes(self, raw: bytes, asleep: list[Format], clean: bool, place: Place) -> bool:
@@ -241,46 +246,43 @@ class Stream:
         """
         at, label, offset = None, text.label if text else None, place[1]
         for trial in trials:
-            if trial.word and trial.word not in body:
+            if offset < trial.since or (trial.word and trial.word not in body):
                 continue
-            if offset >= trial.since and (match := trial.match(body)) is not None:
-                at = at or self._at(body, text, place)
-                if self._quotes and self._quotes.hold(label, at, trial.engine):
+            match = trial.match(body)
+            if match is None:
+                continue
+            if at is None:
+                at = self._at(body, text, place) if text else At(place[0], place[1], None, body, place[0])
+            if self._quotes and self._quotes.hold(label, at, trial.engine):
+                continue
+            taker = trial.takers.get(label)
+            if taker is None:
+                if label not in trial.places:
                     continue
-                take = trial.takers.get(label)
-                if take is None:
-                    if label not in trial.places:
-                        continue
-                    take = trial.takers[label] = getattr(
-                        self._reader(label, trial.format, offset), trial.name
-                    )
-                if self._no_newline and may_go_on(trial.match, body):
-                    self._count(trial, match, place)
-                    return True
-                self._processes[label].at = at
+                reader = self._reader(label, trial.format, offset)
+                taker = trial.takers[label] = getattr(reader, trial.name), self._processes[label]
+            if not (self._no_newline and may_go_on(trial.match, body)):
+                take, process = taker
+                process.at = at
                 try:
-                    mine = take(match, at) is not False
+                    if take(match, at) is False:
+                        continue
                 except (ValueError, ArithmeticError):
-                    self._processes[label].counts.impossible_values += 1
-                    mine = True
-                if mine:
-                    self._count(trial, match, place)
-                    return True
+                    process.counts.impossible_values += 1
+            self.matched[trial.engine] += 1
+            if self._watch:
+                self._taken.setdefault(place[0], []).append(Taken(trial, match))
+            return True
         return False
-
-    def _count(self, trial: Trial, match: re.Match[bytes], place: Place) -> None:
-        self.matched[trial.engine] += 1
-        if self._watch:
-            self._taken.setdefault(place[0], []).append(Taken(trial, match))
 
     def _reader(self, label: bytes | None, fmt: Format, offset: int) -> Reader:
         if reader := self._readers.get((label, fmt)):
             return reader
         process = self._processes.get(label)
         if process is None:
-            process = Process(self.source, Counts(), self._out, self._setups)
+            process = Process(self.source, Counts(), self._out, self._setups, label)
             process.year, process.latest = self._year, self._latest
-            process.label, process.quotes = label, self._quotes
+            process.quotes = self._quotes
             self._processes[label] = process
             for host, since in self._search.awake.items():
                 if (

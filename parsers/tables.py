@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from parsers.records import TABLES, columns, schema
+from parsers.records import TABLES, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     import polars as pl
 
@@ -21,6 +23,8 @@ CLOCKS: dict[str, str] = {
     "aggregates": "time",
 }
 """The column of each table that says when a row is of."""
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
 class Batches:
@@ -61,9 +65,20 @@ _NAMES = {row_type: name for name, row_type in TABLES.items()}
 def _frame(row_type: type[Row], rows: list[Row]) -> pl.DataFrame:
     import polars as pl
 
-    names = columns(row_type, inside=True)
-    values = zip(*map(attrgetter(*names), rows), strict=True)
-    return pl.DataFrame(dict(zip(names, values, strict=False)), schema=schema(row_type))
+    types = schema(row_type)
+    columns = zip(*map(attrgetter(*types), rows), strict=True) if rows else ((),) * len(types)
+    return pl.DataFrame([_series(*column) for column in zip(types.items(), columns, strict=True)])
+
+
+def _series(typed: tuple[str, pl.DataType], values: Sequence[Any]) -> pl.Series:
+    """A column; polars is slow to take times one by one, and quick to take numbers as times."""
+    import polars as pl
+
+    name, dtype = typed
+    if not isinstance(dtype, pl.Datetime):
+        return pl.Series(name, values, dtype)
+    us = [None if time is None else (time - _EPOCH) // _MICROSECOND for time in values]
+    return pl.Series(name, us, pl.Int64()).cast(dtype)
 
 
 class Tables:
@@ -91,7 +106,7 @@ class Tables:
 
         self._batches.flush()
         frames = self._frames[table] or [_frame(TABLES[table], [])]
-        self._frames[table] = frames if len(frames) == 1 else [pl.concat(frames)]
+        self._frames[table] = frames if len(frames) == 1 else [pl.concat(frames, rechunk=True)]
         return self._frames[table][0]
 
     @property

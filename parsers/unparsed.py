@@ -64,7 +64,7 @@ class Vocabulary:
         for fmt in formats:
             texts += fmt.identify
             texts += [part for line in fmt.lines for part in (line.needle, line.word)]
-            texts += [_NOT_LITERAL.sub(b" ", line.pattern.pattern) for line in fmt.lines]
+            texts += [_NOT_LITERAL.sub(b" ", line.source) for line in fmt.lines]
         self._templates = {words: frozenset(words) for text in texts if (words := _words_in(text))}
         self.words = frozenset().union(_UNITS, *self._templates)
         self.in_order = lru_cache(maxsize=4096)(self._in_order)

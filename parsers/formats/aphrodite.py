@@ -36,7 +36,7 @@ _COARSE = 0.05
 """A rate that is rounded by more than this share tells no time."""
 
 _HEAD = (
-    rb"(?:\([\w.-]+ pid=\d+\) *)?"
+    rb"(?:\([\w.-]+ pid=\d+\) *+)?"
     rb"(?:INFO:? +(?:\d\d-\d\d \d\d:\d\d:\d\d +)?(?:\[[\w./-]+:\d+\] +)?"
     rb"|(?:(?P<clock>\d{4}-[\dT:.-]+Z) )? *INFO +[\w:]+: )?"
 )

@@ -7,8 +7,10 @@ literal ``needle``, unwraps them, and calls that method with the match. Readers 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,21 +29,31 @@ class Line:
         name: the reader's method that takes it.
         needle: a literal that every such line holds, and few others; the core searches whole blocks for it
             before any pattern is tried. Each costs a search of the whole log, so alike lines share one.
-        pattern: matched at the start of the unwrapped line; named groups carry the values.
+        source: of the pattern, which is compiled when it is first asked for: a log needs few formats.
         word: another literal that every such line holds; tells lines with the same needle apart.
         who: names a pattern of a user, which may not take as long as it likes; empty for the project's own.
     """
 
     name: str
     needle: bytes
-    pattern: re.Pattern[bytes]
+    source: bytes
     word: bytes = b""
     who: str = ""
+
+    @property
+    def pattern(self) -> re.Pattern[bytes]:
+        """Matched at the start of the unwrapped line; named groups carry the values."""
+        return _compiled(self.source)
+
+
+@cache
+def _compiled(source: bytes) -> re.Pattern[bytes]:
+    return re.compile(source)
 
 
 def line(name: str, needle: bytes, pattern: bytes, word: bytes = b"") -> Line:
     """A `Line` from its parts."""
-    return Line(name, needle, re.compile(pattern), word)
+    return Line(name, needle, pattern, word)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +143,7 @@ def number(text: bytes | None) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if value == value and abs(value) != float("inf") else None
+    return value if math.isfinite(value) else None
 
 
 def integer(text: bytes | None) -> int | None:

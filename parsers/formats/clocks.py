@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parsers.formats.base import At
+    from parsers.formats.process import Process
 
 STAMP = rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{3})?"
 """``2026-01-02 03:04:05``, with milliseconds after a comma (Python) or a point, or without."""
@@ -35,6 +36,15 @@ def elapsed_ms(began: datetime | None, ended: datetime | None) -> float | None:
     return elapsed if 0 <= elapsed < _SET_BY_MS else None
 
 
+def parse_yearless(month: int, day: int, clock: str, year: int) -> datetime | None:
+    """A wall clock without year or zone, such as vLLM's ``11-29 19:39:17``, read as UTC in ``year``."""
+    try:
+        hour, minute, second = map(int, clock.split(":"))
+        return datetime(year, month, day, tzinfo=UTC) + timedelta(0, 3600 * hour + 60 * minute + second)
+    except ValueError:
+        return None
+
+
 _FURTHEST_ZONE = timedelta(hours=14)
 """How far a zone's clock may be ahead of UTC."""
 
@@ -43,13 +53,13 @@ class Years:
     """The year of moments that print none; it rolls over.
 
     Args:
-        year: that of the first one; ``None``: the last one in which it isn't after ``latest``.
-        latest: when the log was last written.
+        process: says that of the first one; ``None``: the last one in which it isn't after the log was last
+            written.
     """
 
-    def __init__(self, year: int | None, latest: datetime) -> None:
-        self._year = self._first_year = latest.year if year is None else year
-        self._latest = latest + _FURTHEST_ZONE if year is None else None
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._year = self._first_year = process.year or 0
         self._month: int | None = None
 
     def place(self, month: int, in_year: Callable[[int], datetime | None]) -> datetime | None:
@@ -59,11 +69,21 @@ class Years:
             month: as it is printed, 1-12.
             in_year: makes it of a year; ``None`` for a day that this one has not.
         """
-        if self._month is None and self._latest is not None:
-            first = in_year(self._year)
-            if first is not None and first > self._latest:
-                self._year = self._first_year = self._year - 1
+        if self._month is None and self._process.year is None:
+            self._year = self._first_year = self._begin(in_year)
         return in_year(self._year_of(month))
+
+    def _begin(self, in_year: Callable[[int], datetime | None]) -> int:
+        process = self._process
+        year = process.latest.year
+        first = in_year(year)
+        if first is not None and first > process.latest + _FURTHEST_ZONE:
+            year -= 1
+        before, again = datetime(year + 1, 1, 1, tzinfo=UTC), in_year(year + 1)
+        if again is not None:
+            before = max(before, again - _FURTHEST_ZONE)
+        process.dated_before = min(process.dated_before or before, before)
+        return year
 
     def _year_of(self, month: int) -> int:
         """December to January is a new year; a late line of the old one may still follow."""

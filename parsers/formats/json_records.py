@@ -106,7 +106,8 @@ def moment(value: object) -> datetime | None:
         return None
     if not isinstance(value, str):
         return None
-    return parse_iso(value.encode()) or parse_iso(value.encode() + b"Z")
+    text = value.encode("utf-8", "replace")
+    return parse_iso(text) or parse_iso(text + b"Z")
 
 
 def is_span(ms: float | None) -> bool:

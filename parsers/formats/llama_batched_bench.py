@@ -50,7 +50,7 @@ LINES = (
     ),
 )
 
-_SETTING = re.compile(rb"(\w+) = (-?\d+)")
+_SETTING = re.compile(rb"\b(\w+) = (-?\d+)")
 _SWITCH = {b"0": False, b"1": True}
 
 

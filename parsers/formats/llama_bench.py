@@ -39,7 +39,7 @@ LINES = (
     ),
     line("csv_row", b'","', rb'(?P<values>"\w*","\d+",".*")\s*$'),
     line("json_row", b'"build_commit": ', rb"(?P<body>\{.*\})\s*$"),
-    line("json_field", b'": ', rb' +"(?P<name>\w+)": (?P<value>.+?),?\s*$'),
+    line("json_field", b'": ', rb' +"(?P<name>\w+)": (?P<value>(?:[^\s,]++|[ \t,]++(?=[^\s,]))++)[\s,]*+$'),
 )
 
 _TEST = re.compile(r"(?:pp ?(?P<prompt>\d+))?\+?(?:tg ?(?P<output>\d+))?(?: @ d(?P<depth>\d+))?")

@@ -63,7 +63,8 @@ LINES = (
     ),
 )
 _HIT_RATE = re.compile(rb"Prefix cache hit rate: ([\d.]+)%")
-_LENGTH = re.compile(rb"SpecDecoding metrics: .*Mean acceptance length: ([\d.]+|nan)")
+_SPECULATION = b"SpecDecoding metrics: "
+_LENGTH = re.compile(rb"Mean acceptance length: ([\d.]+|nan)")
 
 
 class LmdeployReader(Reader):
@@ -79,7 +80,7 @@ class LmdeployReader(Reader):
     def window(self, m: re.Match[bytes], at: At) -> None:
         """``[2026-02-05 17:05:17 DP0] Avg thr (in/out): 461.5 / 275.3 tokens/s, Server (...``."""
         printed = _time(m["time"])
-        hit_rate, length = _HIT_RATE.search(m["more"]), _LENGTH.search(m["more"])
+        hit_rate, length = _HIT_RATE.search(m["more"]), _LENGTH.search(m["more"].partition(_SPECULATION)[2])
         row = Interval(
             line=at.number,
             engine=_ENGINE,

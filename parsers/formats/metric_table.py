@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EXACT_REQUESTS = 100
 _MOST_LINES = 100
 _BAR = re.compile("[┃│|]")
-_NAME = re.compile(r"(?P<name>[^()]+?)\s*(?:\((?P<unit>[^()]*)\))?")
+_NAME = re.compile(r"(?P<name>[^()]*[^()\s])\s*(?:\((?P<unit>[^()]*)\))?")
 _EDGE = rb"(?:\xe2\x94\x83|\xe2\x94\x82|\|)? *"
 _METRIC = (
     _EDGE + rb"(?:Total )?(?:Time [Tt]o [Ff]irst [Tt]oken|Inter [Tt]oken [Ll]atency|Request [Ll]atency"

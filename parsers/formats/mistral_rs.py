@@ -56,7 +56,7 @@ LINES = (
         _HEAD + rb"request completed: request_id=(?P<id>\S+) method=\S+ route=\S+ model=(?P<model>\S+) "
         rb"status=(?P<status>\S+)(?: outcome=(?P<outcome>\w+))? duration_ms=(?P<total>[\d.]+)"
         rb"(?: prompt_tokens=(?P<prompt>\d+) completion_tokens=(?P<output>\d+)"
-        rb" prefill_tok_s=(?P<rate>[\d.]+) decode_tok_s=\S+)?(?: error=.*)?\s*$",
+        rb" prefill_tok_s=(?P<rate>[\d.]+) decode_tok_s=\S+)?(?: error=.*+)?\s*+$",
     ),
     line("completed_json", b'"request_completed"', _HEAD + rb"(?P<json>\{.*\})\s*$"),
     line("first", b"CLI time to first token: ", rb"CLI time to first token: (?P<seconds>[\d.]+)s\s*$"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from parsers.records import Aggregate, Event, Interval, Request
@@ -51,6 +52,7 @@ _LIMITS = {
     ]
     for row_type in _NUMBERS
 }
+_VALUES = {row_type: attrgetter(*(name for name, _ in limits)) for row_type, limits in _LIMITS.items()}
 _LEAST = {Request: 0.0, Interval: 0.0, Event: -LARGEST, Aggregate: 0.0}
 
 
@@ -65,7 +67,12 @@ def leave_out_impossible(row: Row) -> int:
     Returns:
         How many values that were.
     """
-    names = _impossible(row)
+    names: list[str] = []
+    least = _LEAST[type(row)]
+    for value in _VALUES[type(row)](row):
+        if value is not None and not least <= value <= LONGEST_MS:  # the least of the limits
+            names = _impossible(row)
+            break
     for name in names:
         setattr(row, name, None)
     if isinstance(row, Request) and (groups := _contradicting(row)):
@@ -79,10 +86,11 @@ def leave_out_impossible(row: Row) -> int:
 
 def _impossible(row: Row) -> list[str]:
     least = _LEAST[type(row)]
+    values = _VALUES[type(row)](row)
     return [
         name
-        for name, most in _LIMITS[type(row)]
-        if (value := getattr(row, name)) is not None and not least <= value <= most
+        for (name, most), value in zip(_LIMITS[type(row)], values, strict=True)
+        if value is not None and not least <= value <= most
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from parsers.records import Aggregate, Event, Interval, Request
 from parsers.setup import Setup, Setups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from parsers.formats.base import At, Reader
     from parsers.records import Row
@@ -57,6 +58,8 @@ class Process:
         on_event: the same for events.
         year: the year of clocks that print none, where it is known.
         latest: when the source was last written.
+        dated_before: had it been written at this time or later, clocks that print no year would begin in
+            another one.
         clocked: its lines have a clock of its own, so that like ones without it are quotes.
         partners: engines that may log in it side by side, about the same model.
         missed: requests of which the log holds only a part, as far as their lines have shown.
@@ -65,10 +68,13 @@ class Process:
         at: the line that is being read.
     """
 
-    def __init__(self, source: str, counts: Counts, out: list[Row], setups: Setups) -> None:
+    def __init__(
+        self, source: str, counts: Counts, out: list[Row], setups: Setups, label: bytes | None = None
+    ) -> None:
         self.source = source
         self.year: int | None = None
         self.latest = datetime.now(UTC)
+        self.dated_before: datetime | None = None
         self.counts = counts
         self.host: str | None = None
         self.hosted: frozenset[str] = frozenset()
@@ -80,7 +86,7 @@ class Process:
         self.clocked = False
         self.partners: frozenset[str] = frozenset()
         self.missed = 0
-        self.label: bytes | None = None
+        self.label = label
         self.quotes = Quotes()
         self.at: At | None = None
         self._out = out
@@ -90,7 +96,8 @@ class Process:
         self._announced: list[Event] = []
 
     def _new_setup(self, number: int) -> Setup:
-        setup = Setup(source=self.source, line=number)
+        label = None if self.label is None else self.label.decode("utf-8", "replace")
+        setup = Setup(source=self.source, line=number, label=label)
         self._setups.append(setup)
         self.run = len(self._setups) - 1
         self._strangers: dict[str, int] = {}
@@ -206,21 +213,22 @@ class Process:
     def release(self, row: Row) -> None:
         """Let a row out of the process."""
         self._served = True
-        self.counts.impossible_values += leave_out_impossible(row)
+        counts = self.counts
+        counts.impossible_values += leave_out_impossible(row)
         row.source = self.source
-        row.engine = self.name_of(row.engine)
-        setup = self._setup_of(row)
-        if not self._is_other(row.engine):
-            self._tell_announced(row.engine)
+        engine = row.engine = self.name_of(row.engine)
+        setup = self.setup if engine == self.setup.engine else self._setup_of(row)
+        if self._announced and not self._is_other(engine):
+            self._tell_announced(engine)
         if isinstance(row, Request):
-            self.counts.requests += 1
+            counts.requests += 1
             row.model = row.model or setup.model
         elif isinstance(row, Interval):
-            self.counts.intervals += 1
+            counts.intervals += 1
         elif isinstance(row, Aggregate):
-            self.counts.aggregates += 1
+            counts.aggregates += 1
         else:
-            self.counts.events += 1
+            counts.events += 1
         self._out.append(row)
 
     def _setup_of(self, row: Row) -> Setup:
@@ -259,3 +267,14 @@ class Process:
         for name, value in more.items():
             setattr(row, name, value)
         self.emit(row)
+
+
+def engine_of(processes: Collection[Process], matched: Counter[str]) -> str | None:
+    """The engine of a source: a host, else the one that most of its lines have matched, or its fork."""
+    if host := next((process.host for process in processes if process.host), None):
+        return host
+    named = Counter({engine: lines for engine, lines in matched.items() if engine != "llama.cpp"}) or matched
+    if not named:
+        return None
+    engine = named.most_common(1)[0][0]
+    return next((fork for process in processes if (fork := process.forks.get(engine))), engine)

@@ -68,12 +68,12 @@ LINES = (
         + rb"(?:(?:Raw |Negative )?[Pp]rompt(?: \(ID: \S+\))?:|Response(?: \(ID: \S+\))?:(?! \d+ tokens? ))",
         b": ",
     ),
-    line("metrics", b"Metrics", _HEAD + rb"Metrics(?P<rest>(?: \(ID:|:).*|) *$"),
+    line("metrics", b"Metrics", _HEAD + rb"Metrics(?P<rest>(?: \(ID:|:).*+|) *+$"),
     line(
         "bare",
         b"tokens",
         rb"(?:Response|Metrics)(?P<rest>: \d+ tokens generated in [\d.]+ seconds "
-        rb"\((?:[\d.]+|Indeterminate) T/s[^()]*\)(?: <-- .*)?) *$",
+        rb"\((?:[\d.]+|Indeterminate) T/s[^()]*\)(?: <-- .*+)?) *+$",
         b" tokens generated in ",
     ),
     *(

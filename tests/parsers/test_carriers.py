@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parsers.carriers import parse_iso, unwrap
 from tests.parsers.reading import TIMES, lines_of, read
@@ -129,7 +131,13 @@ def test_carried_logs_give_the_same_rows(log: str, carrier: str) -> None:
     assert carried.told("offset", *TIMES) == plain.told("offset", *TIMES)
     assert len(carried.requests) > 0
     assert carried.stream.counts == plain.stream.counts
-    assert [s.model_dump() for s in carried.stream.setups] == [s.model_dump() for s in plain.stream.setups]
+    told, bare_told = (
+        [s.model_dump(exclude={"label"}) for s in one.stream.setups] for one in (carried, plain)
+    )
+    assert told == bare_told
+    assert {s.label for s in plain.stream.setups} == {None}
+    labelled = unwrap(next(line for line in data.split(b"\n") if line.strip())).label is not None
+    assert carrier in ENCODED or {s.label is not None for s in carried.stream.setups} == {labelled}
     starts = bare.split(b"\n")
     for row in carried.requests:
         here = data[row.offset :].decode(ENCODED.get(carrier, "utf-8"), "replace").split("\n")[0].encode()
@@ -239,3 +247,25 @@ def test_localai_quotes_what_its_engines_print(name: str) -> None:
 
 def test_a_line_that_quotes_localai_over_and_over_ends() -> None:
     assert unwrap(b"4:23PM DBG GRPC(m): stderr " * 2000).label == b"m"
+
+
+def test_a_time_that_is_no_text_is_no_time() -> None:
+    assert unwrap(b'{"log":"slot","stream":"stderr","time":"\\ud800"}').time is None
+
+
+TEXTS = st.lists(
+    st.sampled_from(
+        ["x", " ", '"', "\\", "\n", "\r", "\t", "\0", "\x7f", "\u00fc", "\x1b[0m", "{", "web-1  | ", "msg="]
+    )
+).map("".join)
+STAMPS = st.sampled_from(
+    ["2026-11-29T10:00:00.123456789Z", "2026-11-29T10:00:00+02:00", "2026-11-29", "Z", ""]
+)
+
+
+@given(text=TEXTS, end=st.sampled_from(["", "\n", "\r\n", "\\n"]), stamp=STAMPS, ascii_only=st.booleans())
+def test_dockers_usual_record_is_read_as_any_other(text: str, end: str, stamp: str, ascii_only: bool) -> None:
+    """Spaces between the keys make it one that only a parser of JSON reads."""
+    record = {"log": text + end, "stream": "stderr", "time": stamp}
+    usual = json.dumps(record, separators=(",", ":"), ensure_ascii=ascii_only).encode()
+    assert unwrap(usual) == unwrap(json.dumps(record, ensure_ascii=ascii_only).encode())

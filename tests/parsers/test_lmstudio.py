@@ -102,3 +102,14 @@ def test_a_rate_that_fits_no_count_leaves_the_time_out(
     [row] = log.requests
     assert (row.decode_ms, row.decode_steps) == expected
     assert log.stream.counts.impossible_values == (expected[0] is None)
+
+
+def test_a_prompt_after_an_answer_is_not_its_prompt() -> None:
+    app = "[2026-09-19 10:01:03][INFO][m] "
+    restored = (
+        "[DEBUG] Prompt cache restore: cached_tokens=256 uncached_tokens=103 lifetime_efficiency=66.83%"
+    )
+    answer = [f"{app}Generated prediction:  {{", "  },", '    "prompt_tokens": 120,', "}"]
+    asked = [f"{app}Running chat completion on conversation with 2 messages.", restored]
+    stream = Stream("log", engine="lmstudio")
+    assert stream.feed(join([*answer, *asked, answer[2]])) + stream.close() == []

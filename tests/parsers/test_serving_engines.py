@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import parsers.formats
 from parsers import Stream
+from parsers.formats.otel.spans import rows as rows_of
+from parsers.formats.process import Counts
 from parsers.formats.vllm.record import RECORD
 from parsers.records import Request
 from parsers.source import SourceReader
@@ -232,3 +234,20 @@ def test_spans_at_the_ends_of_a_cut_line_are_read_and_the_loss_is_counted() -> N
     log: Read = read(join([ENGINE, json.dumps(batch)]))
     assert 1 < len(log.requests) < 200
     assert log.stream.counts.incomplete_requests == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('{"stringValue": "chat"}', '{"kvlistValue": {"values": []}}'),
+        ('{"stringValue": "chat"}', '{"arrayValue": ' * 40 + '{"values": []}' + "}" * 40),
+        ('"traceId": "t2"', '"traceId": {"a": 1}'),
+        ('{"intValue": 5}', '{"intValue": "²"}'),
+        ('{"intValue": 5}', '{"intValue": "--5"}'),
+    ],
+)
+def test_a_span_whose_values_are_none_costs_no_other(old: str, new: str) -> None:
+    assert old in OTHER
+    rows = read(join([OTHER.replace(old, new), ENGINE])).requests
+    assert [row.request_id for row in rows if row.engine == "vllm" and row.request_id] == ["r1"]
+    assert len(list(rows_of(json.loads(OTHER.replace(old, new)), Counts()))) <= 1

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import parsers.formats
+from parsers.formats.sglang.batches import DECODE, Fields
 from tests.parsers.reading import join, read
 
 SAMPLES = Path(parsers.formats.__file__).parent / "samples"
@@ -197,3 +198,21 @@ def test_no_detail_and_no_setup_holds_what_it_should_not() -> None:
         log = read(sample.read_bytes())
         assert all(ours.fullmatch(event.detail or "") for event in log.events)
         assert all("k-secret" not in setup.model_dump_json() for setup in log.stream.setups)
+
+
+FIELDS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["#running-req", "token usage", "cuda graph", "gen throughput (token/s)", "accept len"]
+        ),
+        st.sampled_from(["0", "12", "0.25", "-1", "1.", "1,024", "35%", "True", "False", "nan", "", "7, x"]),
+    ),
+    max_size=4,
+).map(lambda said: ", ".join(["#running-req: 1", *(f"{name}: {value}" for name, value in said)]))
+
+
+@given(lines=st.lists(FIELDS, min_size=1, max_size=6))
+def test_what_a_batch_line_says_depends_on_no_line_before_it(lines: list[str]) -> None:
+    matches = [m for line in lines if (m := DECODE.pattern.match(f"{HEAD}Decode batch, {line}".encode()))]
+    one = Fields()
+    assert [one.of(m) for m in matches] == [Fields().of(m) for m in matches]

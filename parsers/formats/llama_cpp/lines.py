@@ -7,7 +7,7 @@ from parsers.formats.base import line
 HEAD = rb"(?:(?P<clock>\d{1,8}\.\d\d\.\d{3}\.\d{3}) )?(?:[IWED] )?"
 """What llama.cpp itself puts before a line: minutes.seconds.ms.us since its start, and the level."""
 
-_COMMON = HEAD + rb"(?:cmn +\S+: +)?(?:common_params_print_info: +)?"
+_COMMON = HEAD + rb"(?:cmn +\S+: ++)?(?:common_params_print_info: ++)?"
 
 LINES = (
     line("started", b"build: ", HEAD + rb"(?:main: )?build: (?P<build>\d+) \(\w+\) with (?P<built>.*)"),
@@ -20,9 +20,13 @@ LINES = (
         b": build ",
     ),
     line("verbosity", b"common_params_print_info: ", _COMMON + rb"verbosity = (?P<verbosity>\d+)"),
-    line("meta", b"print_info: ", HEAD + rb"print_info: (?P<key>[\w. ]+?) *= (?P<value>.*)"),
     line(
-        "meta", b"llm_load_print_meta: ", HEAD + rb"llm_load_print_meta: (?P<key>[\w. ]+?) *= (?P<value>.*)"
+        "meta", b"print_info: ", HEAD + rb"print_info: (?P<key> *+[\w.]++(?: ++[\w.]++)*+) *+= (?P<value>.*)"
+    ),
+    line(
+        "meta",
+        b"llm_load_print_meta: ",
+        HEAD + rb"llm_load_print_meta: (?P<key> *+[\w.]++(?: ++[\w.]++)*+) *+= (?P<value>.*)",
     ),
     line("context", b"llama_context: ", HEAD + rb"llama_context: (?P<key>\w+) *= (?P<value>\S+)"),
     line(
@@ -72,7 +76,7 @@ LINES = (
     line(
         "loaded",
         b"llama_model_loader: loaded meta data",
-        HEAD + rb"llama_model_loader: loaded meta data .* from (?P<path>.+?) \(version",
+        HEAD + rb"llama_model_loader: loaded meta data (?:(?! from ).)*+ from (?P<path>.+?) \(version",
     ),
     line(
         "slots",

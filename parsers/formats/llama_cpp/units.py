@@ -25,5 +25,5 @@ def clock_ms(printed: bytes | None) -> float | None:
     """llama.cpp's own clock ``minutes.seconds.ms.us`` in ms since the process started."""
     if printed is None:
         return None
-    minutes, seconds, millis, micros = printed.split(b".")
-    return int(minutes) * 60_000.0 + int(seconds) * 1_000.0 + int(millis) + int(micros) / 1_000.0
+    minutes, digits = divmod(int(printed.replace(b".", b"")), 100_000_000)
+    return minutes * 60_000.0 + digits // 1_000 + digits % 1_000 / 1_000.0

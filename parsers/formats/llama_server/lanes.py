@@ -28,9 +28,11 @@ class Lanes:
 
     def free(self, slot: int) -> Tasks:
         """The server that takes a new task on this slot."""
-        idle = next((tasks for tasks in self.all if not tasks.is_busy(slot)), None)
-        if idle is not None or not self._process.host:
-            return idle or self.all[0]
+        for tasks in self.all:
+            if not tasks.is_busy(slot):
+                return tasks
+        if not self._process.host:
+            return self.all[0]
         if len(self.all) < _MAX_LANES:
             self.all.append(Tasks(self._process))
         return self.all[-1]

@@ -18,7 +18,7 @@ DRAFT = (
 )
 
 LINES = (
-    line("slot_prefill", b"eval time = ", SLOT + rb"prompt eval " + MS_PER + RATE),
+    line("slot_prefill", b"eval time = ", SLOT + rb"prompt eval " + MS_PER + RATE, b"prompt eval "),
     line("slot_decode", b"eval time = ", SLOT + rb"eval " + MS_PER + RATE),
     line("slot_total", b"total time = ", SLOT + TOTAL),
     line("slot_draft", b"draft acceptance", SLOT + DRAFT),

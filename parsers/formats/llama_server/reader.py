@@ -32,11 +32,12 @@ def _of_task(
     method: Callable[[ServerReader, Task, re.Match[bytes], At], None],
 ) -> Callable[[ServerReader, re.Match[bytes], At], None]:
     """For lines about a task: finds it, and drops a line that can't be the engine's own."""
+    line = method.__name__
 
     @wraps(method)
     def found(self: ServerReader, m: re.Match[bytes], at: At) -> None:
-        if (task := self._task(m, at, method.__name__)) is not None:
-            method(self, task, m, timed(m, at))
+        if (task := self._task(m, at, line)) is not None:
+            method(self, task, m, at if task.last_clock else timed(m, at))
 
     return found
 
@@ -58,21 +59,23 @@ class ServerReader(CacheLines, ModelLines):
 
     def _task(self, m: re.Match[bytes], at: At, line: str) -> Task | None:
         """The open task this line is about; one whose launch the log doesn't hold is opened here."""
-        if not self._own(m, at):
+        clock = m["clock"]
+        told = clock is not None and self.process.clocked and self._dump_line is None
+        if not (told or self._own(m, at)):
             return None
         slot, number = int(m["slot"]), int(m["task"])
-        self._tasks = self._lanes.having(slot, number, line, m)
-        self._tasks.settle(slot, number)
+        tasks = self._tasks = self._lanes.having(slot, number, line, m)
+        tasks.settle(slot, number)
         self._block = None
         self._full = False
-        task = self._tasks.find(slot, number)
+        task = tasks.find(slot, number)
         if task is None:
             self._see_clock(m, at)
             task = self._tasks.adopt(slot, number, at)
         if task is None and line == "slot_total":
             self.process.missed += 1
         if task is not None:
-            task.last_clock = m["clock"]
+            task.last_clock = clock
         return task
 
     def launch(self, m: re.Match[bytes], at: At) -> None:
@@ -89,9 +92,8 @@ class ServerReader(CacheLines, ModelLines):
         self._tell_wake(m["clock"])
         self._tell_miss(slot, number)
         self._tasks = self._lanes.free(slot)
-        self._tasks.launch(
-            Task(slot, number, at, True, now_ms, last_clock=m["clock"], started_at=timed(m, at).time)
-        )
+        clock, began = m["clock"], at if now_ms is not None else timed(m, at)
+        self._tasks.launch(Task(slot, number, at, True, now_ms, clock, began.time))
 
     @_of_task
     def new_prompt(self, task: Task, m: re.Match[bytes], at: At) -> None:

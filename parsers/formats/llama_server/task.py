@@ -9,7 +9,6 @@ from parsers.formats.llama_cpp import clock_ms
 from parsers.records import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from parsers.formats.base import At
@@ -150,18 +149,17 @@ class Task:
         or shifted; where the prompt was empty, since the context is then an earlier request's; and since
         b9180 where tokens were drafted, since accepted ones after a stop stay in the context uncounted.
         """
-        said = set(self._cached_counts(prefill, output))
-        cached = said.pop() if len(said) == 1 else None
-        return cached if cached is not None and cached >= 0 else None
+        said = self._cached_counts(prefill, output)
+        return said[0] if said and said[0] >= 0 and min(said) == max(said) else None
 
-    def _cached_counts(self, prefill: int, output: int) -> Iterator[int]:
+    def _cached_counts(self, prefill: int, output: int) -> list[int]:
         """What each of its lines makes of it; where they disagree one is another task's."""
-        if self.prompt is not None:
-            yield self.prompt - prefill
+        said = [] if self.prompt is None else [self.prompt - prefill]
         if self.cached is not None:
-            yield self.cached
+            said.append(self.cached)
         if self.context is not None and prefill and output and self._context_is_whole:
-            yield self.context + 1 - prefill - output
+            said.append(self.context + 1 - prefill - output)
+        return said
 
     @property
     def _context_is_whole(self) -> bool:

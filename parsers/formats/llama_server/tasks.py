@@ -46,10 +46,10 @@ class Tasks:
 
     def is_busy(self, slot: int) -> bool:
         """Whether the slot has a task that it was not seen to end."""
-        return any(
-            task.slot == slot and not (task.released or task.cancelled or task.failed)
-            for task in self._open.values()
-        )
+        for task in self._open.values():
+            if task.slot == slot and not (task.released or task.cancelled or task.failed):
+                return True
+        return False
 
     def restarted(self, number: int) -> bool:
         """Whether a launch of this task shows that another process is running; told only between tasks.

@@ -30,6 +30,7 @@ INSIDE = ("llama-server", "llama-cli")
 _BLOCK_ENGINE = "llama-cli"
 _MOST_STAMPS = 4096
 _UNIFIED = {b"true": True, b"false": False}
+_LONGEST_COUNT = 15
 
 
 class AppReader(Reader):
@@ -207,9 +208,12 @@ class AppReader(Reader):
     def _release_restored(self, fields: dict[str, str]) -> None:
         """The MLX engine's request, once its answer has ended; of several at once nothing is known."""
         ended, self._ended = self._ended, None
-        if ended is None or not self._restored:
+        if ended is None:
             return
-        rows, self._restored = self._restored, []
+        rows = [row for row in self._restored if row.line < ended[1].number]
+        if not rows:
+            return
+        del self._restored[: len(rows)]
         if len(rows) > 1:
             self.process.counts.incomplete_requests += len(rows)
             return
@@ -219,9 +223,9 @@ class AppReader(Reader):
         prompt, output = fields.get("prompt"), fields.get("output")
         if prompt is not None and prompt != str(row.prompt_tokens):
             row.cached_tokens = row.prefill_tokens = None
-            row.prompt_tokens = int(prompt) if prompt.isdecimal() else None
-        if not fill(row, fields, self.process.counts) and output and output.isdecimal():
-            row.output_tokens = int(output)
+            row.prompt_tokens = _count(prompt)
+        if not fill(row, fields, self.process.counts) and output:
+            row.output_tokens = _count(output)
         self._models.release(row, asked)
 
     # --- clocks
@@ -247,3 +251,8 @@ class AppReader(Reader):
         self.flush()
         self.process.counts.incomplete_requests += len(self._restored)
         self._forget()
+
+
+def _count(printed: str) -> int | None:
+    """A count; ``None`` for a text that is none, or more digits than any has."""
+    return int(printed) if printed.isdecimal() and len(printed) <= _LONGEST_COUNT else None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _PART = rb"\d+(?:\.\d+)?(?:h|ms|m|s|us|\xc2\xb5s|\xce\xbcs|ns)"
 _DURATION = re.compile(rb"(?:" + _PART + rb")+")
-_PARTS = re.compile(rb"(\d+(?:\.\d+)?)(h|ms|m|s|us|\xc2\xb5s|\xce\xbcs|ns)")
+_PARTS = re.compile(rb"(?<!\d)(\d+(?:\.\d+)?)(h|ms|m|s|us|\xc2\xb5s|\xce\xbcs|ns)")
 _MS = {
     b"h": 3_600_000.0,
     b"m": 60_000.0,

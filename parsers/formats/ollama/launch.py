@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from parsers.formats.ollama.access import Run
 
-_MODEL = re.compile(r"--model (.+?)(?= --?[a-z]|$)")
+_MODEL = re.compile(r"--model (.+?)(?= --?[a-z]|\n|$)")
 _FLAG = re.compile(r"(?<= )(--?[a-z][a-z-]*)(?: (?!-[-a-z])(\S+))?")
 _COUNT = re.compile("[0-9]{1,12}")
 _COUNTS = {

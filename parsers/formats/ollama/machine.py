@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from parsers.formats.base import At
     from parsers.setup import Setup
 
-_FIELD = re.compile(rb'([\w.]+)=(?:"([^"]*)"|(\S*))')
+_FIELD = re.compile(rb'(?<![\w.])([\w.]+)=(?:"([^"]*)"|(\S*))')
 _MODELS = re.compile(r"\bOLLAMA_MODELS:(\S+)")
 _BACKENDS = {"cpu": "CPU", "cuda": "CUDA", "rocm": "ROCm", "metal": "Metal", "vulkan": "Vulkan"}
 _CPU = "cpu"

@@ -35,17 +35,12 @@ class OllamaReader(HostLines):
 
     def __init__(self, process: Process) -> None:
         super().__init__(process, self._take, self._take_event)
-        counts = process.counts
         self._pairings = {
-            kind: Pairing(
-                self._finish,
-                lambda: counts.aborted_requests + counts.failed_requests,
-                lambda: process.missed,
-            )
+            kind: Pairing(self._finish, self._ended_early, self._missed)
             for kind in ("generation", "embedding")
         }
-        self._bodies = Bodies(lambda row: self._emit(row, self._here()), self._impossible)
-        self._openai = OllamaAnswers(lambda row: self._emit(row, self._here()))
+        self._bodies = Bodies(self._emit_here, self._impossible)
+        self._openai = OllamaAnswers(self._emit_here)
         self._prompts = Prompts()
 
     # --- the prompt
@@ -158,6 +153,15 @@ class OllamaReader(HostLines):
         self._emit(row, run)
 
     # --- what Ollama's clients print
+
+    def _emit_here(self, row: Request) -> None:
+        self._emit(row, self._here())
+
+    def _ended_early(self) -> int:
+        return self.process.counts.aborted_requests + self.process.counts.failed_requests
+
+    def _missed(self) -> int:
+        return self.process.missed
 
     def _impossible(self) -> None:
         self.process.counts.impossible_values += 1

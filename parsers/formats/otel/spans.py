@@ -8,6 +8,7 @@ hands the request on, with the queue in it, so only its first token and its end 
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ _LATENCY = "gen_ai.latency."
 _GENERATIONS = {"chat", "text_completion", "generate_content", "generate"}
 _EMBEDDINGS = {"embeddings", "embedding"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+"""64 bits."""
 
 
 def spans(batch: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
@@ -60,12 +63,16 @@ def attributes(holder: object) -> dict[str, Any]:
 
 
 def _plain(value: dict[str, Any]) -> Any:
+    """A value, or a list of them; what is nested deeper is told by no attribute that is read."""
     kind, inner = next(iter(value.items()), ("", None))
-    if kind == "intValue" and isinstance(inner, str):
-        return int(inner) if inner.lstrip("-").isdigit() else None
     if kind == "arrayValue" and isinstance(inner, dict):
-        values = inner.get("values")
-        return [_plain(v) for v in values if isinstance(v, dict)] if isinstance(values, list) else []
+        return [_scalar(*next(iter(one.items()), ("", None))) for one in _objects(inner, "values")]
+    return _scalar(kind, inner)
+
+
+def _scalar(kind: str, inner: Any) -> Any:
+    if kind == "intValue" and isinstance(inner, str):
+        return int(inner) if _INTEGER.fullmatch(inner) else None
     return inner
 
 
@@ -76,7 +83,7 @@ def is_engine_span(known: dict[str, Any]) -> bool:
 
 def kind_of(known: dict[str, Any]) -> str | None:
     """``generation``, ``embedding``, or ``None`` for tools, agents and all else."""
-    operation = known.get("gen_ai.operation.name")
+    operation = text(known, "gen_ai.operation.name")
     if is_engine_span(known) or operation in _GENERATIONS:
         return "generation"
     if operation in _EMBEDDINGS:
@@ -151,9 +158,9 @@ def rows(batch: Any, counts: Counts) -> Iterator[Request]:
     found = [
         (span, attributes(span), named) for span, named in spans(batch if isinstance(batch, dict) else {})
     ]
-    engines = {span.get("traceId") for span, known, _ in found if is_engine_span(known)}
+    engines = {text(span, "traceId") for span, known, _ in found if is_engine_span(known)}
     for span, known, named in found:
-        if kind_of(known) is None or (span.get("traceId") in engines and not is_engine_span(known)):
+        if kind_of(known) is None or (text(span, "traceId") in engines and not is_engine_span(known)):
             continue
         if (row := served(span, known, named, counts)) is not None:
             yield row

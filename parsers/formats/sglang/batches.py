@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import integer, line, number
@@ -34,22 +35,51 @@ DECODE = line(
     "decode", b"Decode batch", HEAD + rb"Decode batch(?: \[\d+\])?[.,] (?P<fields>#running-req: \d.*)"
 )
 
-_FIELD = re.compile(rb"(?:^|, )(#?[a-z][\w /()-]*): (-?\d+(?:\.\d+)?)(%?)(?=,(?!\d)|[ \r]|$)")
-_GRAPH = re.compile(rb"\bcuda graph: (True|False)")
+_VALUE = rb": (-?\d++(?:\.\d++)?+|True|False)%?+"
+_FIELD = re.compile(rb", (#?[a-z][\w /()-]*+)" + _VALUE + rb"(?=,(?!\d)|[ \r]|$)")
+_GRAPH_USED = {b"True": True, b"False": False}
+_USAGES = (b"token usage", b"full token usage", b"swa token usage", b"gpu token usage")
 _TICK_MS = 1_000.0
 _FEWEST_TICKS = 5
 _SETTLED_CHUNKS = 3
 
 
-def fields(m: re.Match[bytes]) -> dict[bytes, bytes]:
-    """The ``key: number`` pairs of a batch line, whichever of the optional ones it has."""
-    return {key: value for key, value, _ in _FIELD.findall(m["fields"])}
+class Fields:
+    """Reads the numbers and truths of one kind of batch lines: whichever of the optional ones they have.
+
+    A server's lines have the same ones in the same order, so the next is tried as the ones before. A pattern
+    for them is made once two lines agree, and only so often: it takes longer than many lines.
+    """
+
+    MOST_NAMES, MOST_PATTERNS = 32, 16
+
+    def __init__(self) -> None:
+        self._names: tuple[bytes, ...] = ()
+        self._agreed = False
+        self._made = 0
+
+    def of(self, m: re.Match[bytes]) -> dict[bytes, bytes]:
+        """What a line says, by its name for it."""
+        text = m["fields"]
+        if self._agreed and (same := _like(self._names).fullmatch(text)):
+            return dict(zip(self._names, same.groups(), strict=False))
+        found = _FIELD.findall(b", " + text)
+        names = tuple(name for name, _ in found)
+        agree = names == self._names and len(names) <= self.MOST_NAMES
+        self._made += agree and not self._agreed
+        self._names, self._agreed = names, agree and self._made <= self.MOST_PATTERNS
+        return dict(found)
 
 
-def graph_used(m: re.Match[bytes]) -> bool | None:
+@lru_cache(maxsize=256)
+def _like(names: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """What lines match that have these fields in this order, and nothing else."""
+    return re.compile(b", ".join(re.escape(name) + _VALUE for name in names))
+
+
+def graph_used(found: dict[bytes, bytes]) -> bool | None:
     """Whether a batch line says that it ran as a CUDA graph; a batch too big for the graphs does not."""
-    said = _GRAPH.search(m["fields"])
-    return None if said is None else said[1] == b"True"
+    return _GRAPH_USED.get(found.get(b"cuda graph", b""))
 
 
 @dataclass(slots=True)
@@ -71,10 +101,10 @@ class Batches:
     _prefilled: bool = False
     _paused: bool = False
 
-    def prefill(self, found: dict[bytes, bytes], at: At) -> Interval:
+    def prefill(self, found: dict[bytes, bytes], at: At, time: datetime | None) -> Interval:
         """The row of a prefill batch."""
         self.lines += 1
-        row = _row(found, at, "prefill_batch")
+        row = _row(found, at, time, "prefill_batch")
         row.phase = "mixed" if self.mixes and row.running else "prefill"
         row.prefill_tokens = integer(found.get(b"#new-token"))
         row.cached_tokens = integer(found.get(b"#cached-token"))
@@ -88,10 +118,10 @@ class Batches:
         self._paused = self._paused or not row.running
         return row
 
-    def decode(self, found: dict[bytes, bytes], at: At) -> Interval:
+    def decode(self, found: dict[bytes, bytes], at: At, time: datetime | None) -> Interval:
         """The row of a decode line."""
         self.lines += 1
-        row = _row(found, at, "decode_batch")
+        row = _row(found, at, time, "decode_batch")
         row.accept_length = number(found.get(b"accept len"))
         if not self._decoded:
             row.phase = "unknown"
@@ -101,27 +131,35 @@ class Batches:
             row.phase = "mixed" if self._prefilled else "decode"
             if not self._paused:
                 row.decode_tok_s = number(found.get(b"gen throughput (token/s)"))
-                row.span_ms = _span_ms(self._decoded_at, at.time)
-        self._decoded, self._decoded_at = True, at.time
+                row.span_ms = _span_ms(self._decoded_at, time)
+        self._decoded, self._decoded_at = True, time
         self._prefilled = self._paused = False
         self._full_chunks = 0
         return row
 
 
-def _row(found: dict[bytes, bytes], at: At, kind: str) -> Interval:
-    """What both kinds of lines have. Of several pools the fullest counts, as it does for the scheduler."""
-    usages = [number(found.get(pool + b"token usage")) for pool in (b"", b"full ", b"swa ", b"gpu ")]
+def _row(found: dict[bytes, bytes], at: At, time: datetime | None, kind: str) -> Interval:
+    """What both kinds of lines have."""
     hit_rate = number(found.get(b"cache hit rate"))
     return Interval(
         line=at.number,
         engine="sglang",
-        time=at.time,
+        time=time,
         kind=kind,
         running=integer(found.get(b"#running-req")),
         waiting=integer(found.get(b"#queue-req")),
-        kv_usage=max((usage for usage in usages if usage is not None and 0 <= usage <= 1), default=None),
+        kv_usage=_fullest(found),
         prefix_hit_rate=None if hit_rate is None else round(hit_rate / 100, 6),
     )
+
+
+def _fullest(found: dict[bytes, bytes]) -> float | None:
+    """How full the KV cache is: of several pools the fullest counts, as it does for the scheduler."""
+    fullest: float | None = None
+    for pool in _USAGES:
+        if pool in found and (usage := number(found[pool])) is not None and (fullest or 0) <= usage <= 1:
+            fullest = usage
+    return fullest
 
 
 def _span_ms(before: datetime | None, now: datetime | None) -> float | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from parsers.formats.base import At, Reader, integer, line
 from parsers.formats.sglang import requests, setup
-from parsers.formats.sglang.batches import DECODE, PREFILL, Batches, fields, graph_used
-from parsers.formats.sglang.record import HEAD, Rank, rank, timed
+from parsers.formats.sglang.batches import DECODE, PREFILL, Batches, Fields, graph_used
+from parsers.formats.sglang.record import HEAD, Rank, rank, time_of, timed
 
 if TYPE_CHECKING:
     import re
@@ -72,6 +72,7 @@ class SglangReader(Reader):
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
+        self._prefills, self._decodes = Fields(), Fields()
         self._begin()
 
     def _begin(self) -> None:
@@ -80,7 +81,7 @@ class SglangReader(Reader):
         self._mixes = False
         self._in_one_process = False
         self._chunk_tokens: int | None = None
-        self._graphs: Counter[bool] = Counter()
+        self._graphs = {False: 0, True: 0}
         self._replicas: dict[int, Batches] = {}
         self._leads: dict[int, tuple[int, ...]] = {}
         self._unsure: dict[int, Interval] = {}
@@ -93,24 +94,28 @@ class SglangReader(Reader):
     def prefill(self, m: re.Match[bytes], at: At) -> None:
         """``Prefill batch. #new-seq: 1, #new-token: 8192, #cached-token: 0, ...``."""
         if self._leading(source := rank(m)):
-            self._batch(source, self._batches(source).prefill(fields(m), timed(m, at)))
+            self._batch(source, self._batches(source).prefill(self._prefills.of(m), at, time_of(m, at)))
 
     def decode(self, m: re.Match[bytes], at: At) -> None:
         """``Decode batch. #running-req: 2, #token: 1500, ...``, every 40 steps."""
         if self._leading(source := rank(m)):
-            self._graph(graph_used(m), at)
-            self._batch(source, self._batches(source).decode(fields(m), timed(m, at)))
+            found = self._decodes.of(m)
+            self._graph(graph_used(found), at)
+            self._batch(source, self._batches(source).decode(found, at, time_of(m, at)))
 
     def _graph(self, used: bool | None, at: At) -> None:
         """Decoding is eager where most decode lines say that they ran without a graph."""
         if used is not None:
             self._graphs[used] += 1
             eager = self._graphs[False] > self._graphs[True]
-            if self._graphs.total() >= _FEWEST_GRAPHS and self.process.setup.eager is not eager:
+            if self.process.setup.eager is not eager and sum(self._graphs.values()) >= _FEWEST_GRAPHS:
                 self.process.learn(at, eager=eager)
 
     def _batches(self, source: Rank) -> Batches:
-        return self._replicas.setdefault(source.replica, Batches(self._chunk_tokens, self._mixes))
+        known = self._replicas.get(source.replica)
+        if known is None:
+            known = self._replicas[source.replica] = Batches(self._chunk_tokens, self._mixes)
+        return known
 
     def _leading(self, source: Rank) -> bool:
         """False for a rank that only repeats the lines of a lower one of its replica.
@@ -132,7 +137,7 @@ class SglangReader(Reader):
         return True
 
     def _batch(self, source: Rank, row: Interval) -> None:
-        if any(source.place) and self._replicas[source.replica].lines == 1:
+        if self._replicas[source.replica].lines == 1 and any(source.place):
             self._unsure[source.replica] = row
         else:
             self._emit(row)

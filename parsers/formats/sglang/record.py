@@ -7,6 +7,7 @@ different replicas (``DP``) do not.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from parsers.carriers import parse_iso
@@ -22,7 +23,7 @@ HEAD = (
 )
 """Every line but tracebacks has it; Ray's actor before it. 0.2 names the first GPU of a replica instead."""
 
-_RANK = re.compile(rb"([A-Z_]+)(\d+)")
+_RANK = re.compile(rb"(?<![A-Z_])([A-Z_]+)(\d+)")
 
 
 class Rank(NamedTuple):
@@ -34,8 +35,13 @@ class Rank(NamedTuple):
 
 def rank(m: re.Match[bytes]) -> Rank:
     """The rank in a line's head; a name that is not there is 0."""
-    named = {name: int(number) for name, number in _RANK.findall(m["ranks"] or b"")}
-    replica = int(m["gpu"]) if m["gpu"] else named.pop(b"DP", 0)
+    return _rank(m["ranks"] or b"", m["gpu"])
+
+
+@lru_cache(maxsize=1024)
+def _rank(ranks: bytes, gpu: bytes | None) -> Rank:
+    named = {name: int(number) for name, number in _RANK.findall(ranks)}
+    replica = int(gpu) if gpu else named.pop(b"DP", 0)
     return Rank(replica, tuple(named.get(name, 0) for name in (b"PP", b"ATTN_CP", b"MOE_DP", b"TP", b"EP")))
 
 
@@ -44,6 +50,12 @@ def timed(m: re.Match[bytes], at: At) -> At:
     return at if at.time or not m["clock"] else at._replace(time=clock(m["clock"]))
 
 
+def time_of(m: re.Match[bytes], at: At) -> datetime | None:
+    """The carrier's clock where it has one, else the line's own."""
+    return at.time or (clock(printed) if (printed := m["clock"]) else None)
+
+
+@lru_cache(maxsize=64)
 def clock(printed: bytes) -> datetime | None:
     """A printed time without a zone, read as UTC."""
     return parse_iso(printed + b"Z")

@@ -49,7 +49,7 @@ BACKEND = line(
     b'"Active Request Count":',
 )
 
-_FIELD = re.compile(rb"(\w+)(?: =|:) ([\d.]+)(?:ms|s)?(?=[,\s])")
+_FIELD = re.compile(rb"\b(\w+)(?: =|:) ([\d.]+)(?:ms|s)?(?=[,\s])")
 _STATE = re.compile(rb"'(\w+)': (\d{1,12})")
 _PHASES = {(True, True): "mixed", (True, False): "prefill", (False, True): "decode"}
 

@@ -65,7 +65,7 @@ COLUMNS: dict[str, dict[str, type]] = {
     "request": _types(Request, [n for n in columns(Request) if n not in _NOT_FROM_LINES]),
     "interval": _types(Interval, [n for n in columns(Interval) if n not in _NOT_FROM_LINES]),
     "setup": _types(
-        Setup, [n for n in Setup.model_fields if n not in {*_NOT_FROM_LINES, "origin", "disputed"}]
+        Setup, [n for n in Setup.model_fields if n not in {*_NOT_FROM_LINES, "label", "origin", "disputed"}]
     ),
 }
 """The columns that a group or a constant may fill, by what its line tells of."""

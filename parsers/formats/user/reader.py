@@ -47,7 +47,7 @@ def format_of(spec: Spec, file: str = "a format file") -> Format:
             Line(
                 "take",
                 one.needle.encode(),
-                re.compile(one.pattern.encode()),
+                one.pattern.encode(),
                 who=f"{file}: the pattern of {one.name!r}",
             )
             for one in spec.line
@@ -73,8 +73,14 @@ class UserReader(Reader):
         super().__init__(process)
         self._spec = spec
         self._join = _join(spec)
-        clock = clock_of(spec.clock, Years(process.year, process.latest))
-        self._takers = {re.compile(one.pattern.encode()): _taker(spec, one, clock) for one in spec.line}
+        self._years = Years(process)
+        self._takers = _takers(spec, self._years)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_takers"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _takers=_takers(state["_spec"], state["_years"]))
 
     def take(self, m: re.Match[bytes], at: At) -> None:
         """Any of the format's lines."""
@@ -145,6 +151,12 @@ class UserReader(Reader):
                 }
             )
         )
+
+
+def _takers(spec: Spec, years: Years) -> dict[re.Pattern[bytes], _Taker]:
+    """What takes each kind of line, by its pattern."""
+    clock = clock_of(spec.clock, years)
+    return {re.compile(one.pattern.encode()): _taker(spec, one, clock) for one in spec.line}
 
 
 def _taker(spec: Spec, one: LineSpec, clock: Callable[[str], datetime | None]) -> _Taker:

@@ -33,10 +33,11 @@ PRINTED = (
     line("printed", b"RequestStateStats(num_generation_tokens=", _ANY),
 )
 
-_STRING = re.compile(rb"'(?:[^'\\]+|\\.)*+'|\"(?:[^\"\\]+|\\.)*+\"")
+_STRING = re.compile(rb"(?:'(?:[^'\\]+|\\.)*+(?P<end>')?|\"(?:[^\"\\]+|\\.)*+(?P<close>\")?)")
+"""Also one that does not end: it is met once, and not again from each quote in it."""
 _METRICS = re.compile(rb"(?P<kind>RequestMetrics|RequestStateStats)\((?P<fields>[^()]*)\)")
 _OUTPUT = re.compile(rb"RequestOutput\(request_id=")
-_FIELD = re.compile(rb"(\w+)=(-?[\d.]+(?:e[+-]?\d+)?)(?=[,)]|$)")
+_FIELD = re.compile(rb"\b(\w+)=(-?[\d.]+(?:e[+-]?\d+)?)(?=[,)]|$)")
 _ID = re.compile(rb"request_id=(?P<id>\w+|'[\w.:-]{1,100}'|\"[\w.:-]{1,100}\")")
 _PROMPT_IDS = re.compile(rb"prompt_token_ids=\[([\d, ]*)\]")
 _OUTPUT_IDS = re.compile(rb"[, ]token_ids=[\[(]([\d, ]*)[\])]")
@@ -101,7 +102,9 @@ class Printed:
 
 
 def _short(found: re.Match[bytes]) -> bytes:
-    """A string's place: ids keep their text, all else loses it."""
+    """A string's place: ids keep their text, all else loses it; one that does not end leaves a quote."""
+    if not (found["end"] or found["close"]):
+        return b"'"
     return found[0] if re.fullmatch(rb"['\"][\w.:-]{1,100}['\"]", found[0]) else b"''"
 
 

@@ -73,7 +73,7 @@ class VllmReader(Reader):
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        self._clock = Clock(process.year, process.latest)
+        self._clock = Clock(process)
         self._aborts = Aborts()
         self._bodies = Bodies(process)
         self._printed = Printed(process)

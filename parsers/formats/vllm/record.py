@@ -11,12 +11,13 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from parsers.carriers import parse_yearless
-from parsers.formats.clocks import Years
+from parsers.formats.clocks import Years, parse_yearless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+    from parsers.formats.process import Process
 
 WRAPPED = (
     rb"[\w.@-]+ +\| |(?=[a-z.-]*\d)[a-z\d.]+(?:-[a-z\d.]+)+ [a-z\d][a-z\d-]* "
@@ -60,12 +61,11 @@ class Clock:
     """Reads ``11-29 19:39:17``: no year, no zone, so taken as UTC; the year rolls over.
 
     Args:
-        year: that of the first record; ``None``: the last one in which it isn't after ``latest``.
-        latest: when the log was last written.
+        process: whose log it is.
     """
 
-    def __init__(self, year: int | None, latest: datetime) -> None:
-        self._years = Years(year, latest)
+    def __init__(self, process: Process) -> None:
+        self._years = Years(process)
 
     def read(self, head: re.Match[bytes]) -> datetime | None:
         """The time of a record; ``None`` for a day that is none."""

@@ -57,7 +57,7 @@ FACTS = (
 """What it finds out while it starts, later values over earlier ones."""
 
 _MODEL = re.compile(rb"(?:^|, )model=(['\"])(?P<model>.*?)\1")
-_SPECULATIVE = re.compile(rb", speculative_config=SpeculativeConfig\((?P<inside>[^)]*)\)")
+_SPECULATIVE = re.compile(rb", speculative_config=SpeculativeConfig\((?P<inside>[^()]*)\)")
 _METHOD = re.compile(rb"method='([\w.-]+)'")
 _DRAFTED = re.compile(rb"\bnum_spec(?:ulative)?_tokens=(\d{1,6})")
 _COUNTS = {
