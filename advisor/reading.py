@@ -1,31 +1,33 @@
-"""Inputs to rows: feeds every input to a stream of its own and gathers what comes out."""
+"""Inputs to rows: every input is read by itself, and what they told is gathered in their order."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from advisor.errors import InputError, UnrecognisedError
-from advisor.model import Source
+from advisor.parts import Task, parts
 from advisor.redact import printable
-from advisor.sources.files import STDIN, Input, blocks, expand, last_written
-from parsers import FORMATS, SourceReader, Stream, Tables
+from advisor.sources.files import expand
+from parsers import FORMATS, Tables
 from parsers.formats import engines_of
 from parsers.formats.process import Counts
-from parsers.limits import SlowPatternError
 from parsers.setup import Setups
-from parsers.unparsed import DebugStream, Shapes
+from parsers.unparsed import Shapes
 from rules.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Sequence
 
-    from parsers.documents.reader import DocumentReader
+    import polars as pl
+
+    from advisor.model import Source
+    from advisor.parts import Part
     from parsers.formats import Format
-    from parsers.records import Row
-    from parsers.setup import Setup
+
+Take: TypeAlias = "Callable[[str, pl.DataFrame], None]"
+"""Takes the next rows of a table, by its name."""
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ def read(
     engine: str | None = None,
     formats: Sequence[Format] = FORMATS,
     debug: bool = False,
-    take: Callable[[Iterable[Row]], None] | None = None,
+    take: Take | None = None,
 ) -> Reading:
     """Read all inputs.
 
@@ -77,7 +79,9 @@ def read(
         _note(error, reading, engine)
     useless: Counter[str] = Counter()
     for source in inputs:
-        problem = _read_one(source, reading, engine, take or reading.tables.extend)
+        first_run, problem = len(reading.setups), None
+        for part in parts(Task(source, engine, formats), shapes=reading.unparsed):
+            problem = _add(part, first_run, reading, take or reading.tables.add)
         if source.folder is not None and isinstance(problem, UnrecognisedError):
             useless[source.folder] += 1
         elif problem is not None:
@@ -98,99 +102,28 @@ def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
         reading.problems.append(str(problem))
 
 
-def _read_one(
-    source: Input, reading: Reading, engine: str | None, take: Callable[[Iterable[Row]], None]
-) -> InputError | None:
-    """Read one input as far as it goes; returns why it went no further, if so."""
-    name = printable(source.name)
-    log = _stream(name, engine, last_written(source), reading)
-    reader = SourceReader(log, engine=engine, formats=reading.formats)
-    first_run = len(reading.setups)
-    problem: InputError | None = None
-    try:
-        for block in blocks(source):
-            take(_numbered(reader.feed(block), first_run))
-    except InputError as error:
-        problem = error
-    except SlowPatternError as error:
-        raise InputError(f"{error} of {name}; `phasewise formats check` helps to mend it.") from None
-    take(_numbered(reader.close(), first_run))
-    if problem is None and reader.problem is not None:
-        problem = InputError(f"{name} {reader.problem}.")
-    stream = reader.reader
-    if stream.engine is None or (engine is not None and not stream.matched[engine]):
-        return problem or _nothing(name, stream)
-    reading.setups.extend(stream.setup_of_run)
-    reading.counts.add(stream.counts)
-    reading.sources.append(summary(name, stream))
-    return problem
+def _add(part: Part, first_run: int, reading: Reading, take: Take) -> InputError | None:
+    """Add a part of a source; returns why the source went no further, if so.
 
-
-def _stream(name: str, engine: str | None, latest: datetime, reading: Reading) -> Stream:
-    if reading.unparsed is None:
-        return Stream(name, engine=engine, latest=latest, formats=reading.formats)
-    return DebugStream(name, engine=engine, latest=latest, formats=reading.formats, shapes=reading.unparsed)
-
-
-def _nothing(name: str, stream: Stream | DocumentReader) -> UnrecognisedError:
-    if stream.bytes:
-        return UnrecognisedError(f"{name}: no engine's log that I know")
-    empty = "nothing came in on standard input" if name == STDIN else f"{name}: the file is empty"
-    return UnrecognisedError(empty)
-
-
-def _numbered(rows: list[Row], first_run: int) -> list[Row]:
-    """A source's rows with the numbers that their process starts have among all sources'."""
-    for row in rows:
-        row.run += first_run
-    return rows
+    Args:
+        part: the next one.
+        first_run: how many process starts the sources before it had.
+        reading: so far.
+        take: takes the rows.
+    """
+    for table, frame in part.frames:
+        take(table, frame.with_columns(run=frame["run"] + first_run))
+    if part.ending is None:
+        return None
+    ending = part.ending
+    if ending.found is not None:
+        reading.setups.extend(ending.setups)
+        reading.counts.add(ending.counts)
+        reading.sources.append(ending.found)
+    return ending.problem
 
 
 def _tried(engine: str | None, formats: Sequence[Format]) -> str:
     if engine is not None:
         return f"read as {engine}"
     return f"tried {', '.join(engines_of(formats))}; name it with --engine if it is one of these"
-
-
-class Told(Protocol):
-    """Whatever has read a source."""
-
-    @property
-    def engine(self) -> str | None:
-        """Whose log it is."""
-
-    @property
-    def setups(self) -> Sequence[Setup]:
-        """Each process start's."""
-
-    @property
-    def counts(self) -> Counts:
-        """Rows and losses."""
-
-    @property
-    def bytes(self) -> int:
-        """Bytes read."""
-
-    @property
-    def lines(self) -> int:
-        """Lines read."""
-
-
-def summary(name: str, stream: Told) -> Source:
-    """How much a source held, and of which engine it is."""
-    counts = stream.counts
-    own = [s for s in reversed(stream.setups) if s.engine in (None, stream.engine)]
-    return Source(
-        path=name,
-        engine=stream.engine,
-        engine_version=next((s.engine_version for s in own if s.engine_version), None),
-        bytes=stream.bytes,
-        lines=stream.lines,
-        requests=counts.requests,
-        intervals=counts.intervals,
-        events=counts.events,
-        aggregates=counts.aggregates,
-        incomplete_requests=counts.incomplete_requests,
-        aborted_requests=counts.aborted_requests,
-        failed_requests=counts.failed_requests,
-    )

@@ -21,7 +21,7 @@ from advisor.redact.order import number_secrets
 from advisor.redact.setups import redacted_setup
 from advisor.rotated import all_ends, as_one, continuing, ends
 from parsers.records import TABLES, columns, schema
-from parsers.tables import CLOCKS, Batches, Tables
+from parsers.tables import CLOCKS, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +45,7 @@ class _Private:
         self._is_private = lru_cache(_REMEMBERED)(self._changes)
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
+        """Take the next rows of a table."""
         """Look at the next rows of a table."""
         new: set[int] = set()
         for name in (name for name, dtype in frame.schema.items() if dtype == pl.String):
@@ -88,8 +89,6 @@ class Spool:
         self.table = table
         self.sizes = dict.fromkeys(TABLES, 0)
         self._options = options
-        self._batches = Batches(self._take)
-        self.extend = self._batches.extend
         self._folder: TemporaryDirectory[str] | None = None
         self._parts: list[pl.DataFrame | Path] = []
         self._timed = dict.fromkeys(TABLES, (0, 0))
@@ -108,7 +107,6 @@ class Spool:
 
     def timed(self, table: str) -> tuple[int, int]:
         """How many rows a table has, and how many of them have a clock; filters aside."""
-        self._batches.flush()
         return self._timed[table]
 
     def frames(self, setups: Setups) -> Iterator[pl.DataFrame]:
@@ -135,7 +133,8 @@ class Spool:
             frame = part if isinstance(part, pl.DataFrame) else pl.read_ipc(BytesIO(part.read_bytes()))
             yield as_one(redacted(frame, cleaning), joined, known).select(exported)
 
-    def _take(self, table: str, frame: pl.DataFrame) -> None:
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        """Take the next rows of a table."""
         rows, timed = self._timed[table]
         self._timed[table] = rows + frame.height, timed + frame[CLOCKS[table]].count()
         if self._options.redact:

@@ -16,7 +16,8 @@ from advisor.filters import redacted
 from advisor.live.history import PLACED_AT, History
 from advisor.live.pump import Pump, threads
 from advisor.live.totals import Totals
-from advisor.reading import Reading, summary
+from advisor.parts import summary
+from advisor.reading import Reading
 from advisor.redact import clean
 from advisor.report.rows import DERIVED
 from parsers.formats import FORMATS

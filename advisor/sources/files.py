@@ -132,8 +132,12 @@ def _short(given: str) -> str:
     return given if len(given) <= _LONG else f"{given[:_LONG]}..."
 
 
-def blocks(source: Input) -> Generator[bytes, None, None]:
+def blocks(source: Input, begin: int = 0) -> Generator[bytes, None, None]:
     """The decompressed bytes of an input, in blocks.
+
+    Args:
+        source: the input.
+        begin: how many of its first bytes to leave out: what stood there was read before.
 
     Raises:
         InputError: it can't be opened or read; what came before a break has been given.
@@ -143,8 +147,14 @@ def blocks(source: Input) -> Generator[bytes, None, None]:
         first = b""
         while len(first) < _MAGIC and (more := _read(source, raw, _SNIFF)):
             first += more
-        stream, ends = _decompressed(first, raw), _is_regular(raw)
-        in_hole, begun = False, False
+        ends = _is_regular(raw)
+        if begin and ends and not _is_compressed(first):
+            first, begin = b"", raw.seek(begin) - begin
+        stream = _decompressed(first, raw)
+        begun = begin > 0 or not first
+        while begin > 0 and (block := _read(source, stream, min(begin, BLOCK))):
+            begin -= len(block)
+        in_hole = False
         while block := _read(source, stream, BLOCK):
             in_hole = not begun and ends and not block.strip(b"\0")
             if not begun and not in_hole and _is_binary(block):
@@ -192,6 +202,10 @@ def _read(source: Input, stream: BinaryIO, size: int) -> bytes:
         raise InputError(f"{source.name}: the compressed file is broken or cut off.") from None
     except OSError as error:
         raise InputError(f"{source.name}: can't be read ({error.strerror or error}).") from None
+
+
+def _is_compressed(first: bytes) -> bool:
+    return first.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"))
 
 
 def _decompressed(first: bytes, raw: BinaryIO) -> BinaryIO:

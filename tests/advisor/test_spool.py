@@ -72,7 +72,7 @@ def test_batches_give_what_all_rows_give(
     monkeypatch.setattr(Batches, "ROWS", rows)
     for table, row_type in TABLES.items():
         with Spool(table, Options(filters, redact=redact)) as spool:
-            setups = read(logs, take=spool.extend).setups
+            setups = read(logs, take=spool.add).setups
             frames = list(spool.frames(setups))
         expected = getattr(all_rows, table).select(columns(row_type))
         assert pl.concat(frames).equals(expected)
@@ -93,7 +93,7 @@ def test_a_time_filter_without_any_clock(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Batches, "ROWS", 2)
     filters = Filters(since=datetime(2026, 1, 1, tzinfo=UTC))
     with Spool("requests", Options(filters)) as spool:
-        setups = read([str(SAMPLES / "llama-server-rag.log")], take=spool.extend).setups
+        setups = read([str(SAMPLES / "llama-server-rag.log")], take=spool.add).setups
         with pytest.raises(InputError, match="wall clock"):
             list(spool.frames(setups))
 
@@ -142,7 +142,7 @@ from advisor.spool import Spool
 from parsers.tables import Batches
 Batches.ROWS = 2
 with Spool("requests", Options()) as spool:
-    read(sys.argv[1:], take=spool.extend)
+    read(sys.argv[1:], take=spool.add)
     print("spooled", flush=True)
     time.sleep(60)
 """
