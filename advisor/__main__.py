@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,19 +13,24 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line, after making sure that `rules` and `parsers` are ours."""
-    if shadowed := _shadowed():
-        print(shadowed, file=sys.stderr)
-        raise SystemExit(2)
     for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _terminate)
     try:
+        if shadowed := _shadowed():
+            _tell(shadowed)
+            raise SystemExit(2)
         from advisor.cli import run
 
         run(sys.argv[1:])
     except KeyboardInterrupt:
-        print("phasewise: interrupted.", file=sys.stderr)
+        _tell("phasewise: interrupted.")
         raise SystemExit(INTERRUPTED) from None
+
+
+def _tell(sentence: str) -> None:
+    with suppress(OSError):
+        print(sentence, file=sys.stderr)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:

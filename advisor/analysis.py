@@ -12,6 +12,7 @@ from advisor.model import (
     Analysis,
     CaveatModel,
     FindingModel,
+    Groups,
     SavingModel,
     UnansweredModel,
     VerdictModel,
@@ -28,13 +29,14 @@ from rules.attribution import Verdict, interval_verdict, verdict
 from rules.deployments import deployments, main_setup
 from rules.hardware import CPU_BACKENDS, Machine
 from rules.measures import FEW, Measures
-from rules.rule import Confidence
+from rules.rule import Caveat, Confidence
 from rules.settings import Settings
 from rules.words import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from advisor.options import GroupBy
     from advisor.reading import Reading
     from parsers import Tables
     from rules.rule import Finding
@@ -53,6 +55,7 @@ class Options:
     settings: Settings = field(default_factory=Settings)
     gguf: Path | None = None
     props: str | None = None
+    by: GroupBy | None = None
     redact: bool = True
     redactor: Redactor = field(default_factory=Redactor)
 
@@ -112,8 +115,22 @@ def told(diagnosis: Diagnosis, measures: Measures, reading: Reading, options: Op
         findings=[FindingModel.model_validate(f) for f in diagnosis.findings],
         combined_saving=None if together is None else SavingModel.model_validate(together),
         unanswered=[UnansweredModel(rule=r, reason=why) for r, why in diagnosis.unanswered.items()],
-        caveats=[CaveatModel.model_validate(c) for c in diagnosis.caveats],
+        caveats=[CaveatModel.model_validate(c) for c in (*_interrupted(reading), *diagnosis.caveats)],
+        groups=None if options.by is None else _groups(measures, options.by),
     )
+
+
+def _interrupted(reading: Reading) -> list[Caveat]:
+    if reading.interrupted is None:
+        return []
+    said = f"Reading was interrupted after {reading.interrupted}; this is of what was read."
+    return [Caveat("interrupted", said)]
+
+
+def _groups(measures: Measures, by: GroupBy) -> Groups:
+    from advisor.by import grouped
+
+    return grouped(measures, by.value)
 
 
 def _nothing_passes(read: Tables, kept: Measures, filters: Filters) -> bool:

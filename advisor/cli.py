@@ -5,53 +5,62 @@ from __future__ import annotations
 import io
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
 from advisor import __version__
-from advisor.command import BAD_USAGE, OK, discard_output, fail, warn
+from advisor.command import BAD_USAGE, OK, discard, fail, warn
 from advisor.errors import InputError, NotInstalledError
 from advisor.sources.files import STDIN
 from advisor.sources.pipe import log_is_piped
 from advisor.usage import NO_OUTPUT, WRITES, refuse_misplaced
-from advisor.verbs.analyze import analyze
-from advisor.verbs.anonymize import anonymize
-from advisor.verbs.calibrate import calibrate
-from advisor.verbs.check import check
-from advisor.verbs.compare import compare
-from advisor.verbs.estimate import estimate
-from advisor.verbs.explain import explain, rules, schema
-from advisor.verbs.export import export
-from advisor.verbs.formats import app as formats
-from advisor.verbs.probe import probe
-from advisor.verbs.report import report
-from advisor.verbs.run import run as run_model
-from advisor.verbs.tail import tail
-from advisor.verbs.tui import tui
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from typer.core import TyperGroup
 
 NAME = "phasewise"
+VERBS = (
+    *("analyze", "tail", "tui", "report", "compare", "check", "export", "anonymize"),
+    *("probe", "calibrate", "estimate", "explain", "rules", "schema", "run", "formats"),
+)
+"""In the order of the help; each is a function of its name, or an `app`, in a module of `verbs/`."""
+
+_MODULES = {"rules": "explain", "schema": "explain"}  # the others have one of their own
+_HELP, _VERSION = ("-h", "--help"), "--version"
+_OPTIONS = (*_HELP, _VERSION, "--install-completion", "--show-completion")
 _UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # the only one that typer exports
 
-app = typer.Typer(
-    name=NAME,
-    help="Says which phase of LLM inference eats the latency, why, and what to change.",
-    epilog="`phasewise LOG` is `phasewise analyze LOG`. Docs: README.md.",
-    no_args_is_help=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for verb in (
-    *(analyze, tail, tui, report, compare, check, export, anonymize),
-    *(probe, calibrate, estimate, explain, rules, schema),
-):
-    app.command()(verb)
-app.command("run")(run_model)
-app.add_typer(formats, name="formats")
+
+def commands(verbs: Iterable[str] = VERBS, *, helps: bool = True) -> TyperGroup:
+    """The command with these verbs; only their modules are loaded.
+
+    Args:
+        verbs: of `VERBS`.
+        helps: it takes ``--help`` before a verb, and can set up the shell, for which more is loaded.
+    """
+    app = typer.Typer(
+        name=NAME,
+        help="Says which phase of LLM inference eats the latency, why, and what to change.",
+        epilog="`phasewise LOG` is `phasewise analyze LOG`. Docs: README.md.",
+        no_args_is_help=False,
+        pretty_exceptions_enable=False,
+        add_completion=helps,
+        add_help_option=helps,
+        context_settings={"help_option_names": list(_HELP)},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for name in verbs:
+        module = import_module(f"advisor.verbs.{_MODULES.get(name, name)}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return cast("TyperGroup", typer.main.get_command(app))
 
 
 def _version(asked: bool) -> None:
@@ -60,11 +69,10 @@ def _version(asked: bool) -> None:
         raise typer.Exit(OK)
 
 
-@app.callback(invoke_without_command=True)
-def root(
+def _root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")
+        bool, typer.Option(_VERSION, callback=_version, is_eager=True, help="Print it.")
     ] = False,
 ) -> None:
     """Says which phase of LLM inference eats the latency, why, and what to change."""
@@ -77,7 +85,7 @@ def root(
 def run(arguments: Sequence[str]) -> NoReturn:
     """The whole command: a path without a verb is analyzed; every expected error is one sentence."""
     if "_PHASEWISE_COMPLETE" in os.environ:
-        app(prog_name=NAME)
+        commands()(prog_name=NAME)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for as long as we run
@@ -96,24 +104,35 @@ def run(arguments: Sequence[str]) -> NoReturn:
     except _UsageError as error:
         fail(_sentence(error), BAD_USAGE)
     except BrokenPipeError:
-        discard_output()
+        discard(sys.stdout)
         raise SystemExit(OK) from None
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # how Rich ends a help page
+            raise SystemExit(OK) from None
+        raise
     except OSError as error:
         if error.filename is not None:
             raise
-        discard_output()
+        discard(sys.stdout)
         fail(f"standard output can't be written ({error.strerror or error}).", BAD_USAGE)
     raise SystemExit(status)
 
 
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
+    command = _needed(arguments[:1])
     try:
         with command.make_context(NAME, arguments, obj=tuple(arguments)) as context:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
     return OK
+
+
+def _needed(first: Sequence[str]) -> TyperGroup:
+    """The command with what its first word asks for."""
+    if not first or first[0] == _VERSION or first[0] in VERBS:
+        return commands([word for word in first if word in VERBS], helps=False)
+    return commands()
 
 
 def _sentence(error: typer.BadParameter) -> str:
@@ -125,12 +144,9 @@ def _sentence(error: typer.BadParameter) -> str:
 
 
 def _with_verb(arguments: Sequence[str]) -> Iterator[str]:
-    verbs = {c.name or (c.callback.__name__ if c.callback else "") for c in app.registered_commands}
-    verbs |= {str(group.name) for group in app.registered_groups}
-    root_options = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
     if not arguments and log_is_piped():
         yield from ("analyze", STDIN)
-    if arguments and arguments[0] not in verbs | root_options:
-        refuse_misplaced(arguments, verbs)
+    if arguments and arguments[0] not in (*VERBS, *_OPTIONS):
+        refuse_misplaced(arguments, VERBS)
         yield "analyze"
     yield from arguments

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 from typer.core import TyperGroup
 
-from advisor.cli import NAME, app
+from advisor.cli import NAME, commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ _KINDS = {"int": "N", "int range": "N", "float": "N", "float range": "N", "str":
 
 def cli_page() -> str:
     """The reference of the command line, the same for every terminal."""
-    root = typer.Context(typer.main.get_command(app), info_name=NAME)
+    root = typer.Context(commands(), info_name=NAME)
     shared: dict[str, dict[str, None]] = {}
     verbs = [_section(context, shared) for context in _contexts(root)]
     groups = [f"## {title}\n\n{_table('option', rows)}" for title, rows in shared.items()]

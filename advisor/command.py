@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import typer
 
@@ -16,17 +16,16 @@ from advisor.sources.files import STDIN, expand
 from rules.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from advisor.analysis import Options
     from advisor.filters import Timed
     from advisor.live.session import Session
-    from advisor.options import Given, Inputs, Selection
-    from advisor.reading import Reading
+    from advisor.options import Given, GroupBy, Inputs, Selection
+    from advisor.reading import Reading, Take
     from parsers.formats import Format
-    from parsers.records import Row
 
 _SHAPES = 30
 _LONGEST = timedelta(days=36_500)
@@ -34,8 +33,11 @@ OK, LIMIT_BROKEN, BAD_USAGE, NOTHING_RECOGNISED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def warn(message: str) -> None:
-    """One sentence on standard error."""
-    print(f"phasewise: {clean(message)}", file=sys.stderr)
+    """One sentence on standard error, if anybody hears it."""
+    try:
+        print(f"phasewise: {clean(message)}", file=sys.stderr)
+    except OSError:
+        discard(sys.stderr)
 
 
 def fail(message: str, status: int) -> NoReturn:
@@ -49,9 +51,9 @@ def writes_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
-def discard_output() -> None:
-    """Send what is still buffered nowhere: standard output is closed or full."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def discard(stream: TextIO) -> None:
+    """Send what is still buffered nowhere: this standard stream is closed or full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def command_line(words: Sequence[str]) -> str:
@@ -104,37 +106,50 @@ def looked_for(engine: str | None, format_file: Path | None) -> Sequence[Format]
     return formats
 
 
-def read(
-    paths: Sequence[str], inputs: Inputs, take: Callable[[Iterable[Row]], None] | None = None
-) -> Reading:
+def read(paths: Sequence[str], inputs: Inputs, take: Take | None = None, *, whole: bool = False) -> Reading:
     """Read all inputs; without anything recognised this ends the command with its sentences.
 
     Args:
         paths: as given.
         inputs: how to read them.
         take: takes the rows as they come; default the reading's own tables.
+        whole: half of it tells nothing, as in a comparison.
+
+    Raises:
+        KeyboardInterrupt: reading was interrupted, and nothing can be said.
     """
+    from advisor.interrupt import heeded
+    from advisor.progress import metered
     from advisor.reading import read as read_all
 
     if STDIN in paths and sys.stdin and sys.stdin.isatty():
         warn("reading standard input; paste the log, then press Ctrl-D (Windows: Ctrl-Z, Enter).")
-    reading = read_all(
-        paths,
-        engine=inputs.engine,
-        formats=looked_for(inputs.engine, inputs.format_file),
-        debug=inputs.debug_unparsed,
-        take=take,
-    )
+    with heeded(), metered() as meter:
+        reading = read_all(
+            paths,
+            engine=inputs.engine,
+            formats=looked_for(inputs.engine, inputs.format_file),
+            debug=inputs.debug_unparsed,
+            take=take,
+            jobs=inputs.jobs,
+            on=inputs.on,
+            meter=meter,
+            cached=warn if inputs.cache else None,
+        )
+    if reading.interrupted and (whole or not reading.sources):
+        raise KeyboardInterrupt
     for sentence in reading.problems + reading.unrecognised:
         warn(sentence)
     if not reading.sources:
         tell_unparsed(reading)
         raise SystemExit(BAD_USAGE if reading.problems else NOTHING_RECOGNISED)
+    if reading.interrupted:
+        warn(f"interrupted after {reading.interrupted}; what follows is of what was read.")
     return reading
 
 
 def end(reading: Reading, asked: Options, rows: Timed | None = None) -> None:
-    """Say what the filters could not place; status 2 when one of the inputs gave nothing.
+    """Say what the filters could not place; status 2 when one of the inputs gave nothing, 130 after Ctrl-C.
 
     Args:
         reading: what was read.
@@ -144,6 +159,8 @@ def end(reading: Reading, asked: Options, rows: Timed | None = None) -> None:
     tell_unparsed(reading)
     if lost := asked.filters.clockless(rows or reading.tables):
         warn(f"{plural(lost, 'row')} without a wall clock left out by --since and --until.")
+    if reading.interrupted:
+        raise typer.Exit(INTERRUPTED)
     if reading.problems or reading.unrecognised:
         raise typer.Exit(BAD_USAGE)
 
@@ -201,7 +218,9 @@ def hint_at_other_tables(sizes: Mapping[str, int], table: str) -> None:
         warn(f"no {table} in this log, but {'; '.join(others)}.")
 
 
-def options(selection: Selection, given: Given | None = None, *, no_redact: bool = False) -> Options:
+def options(
+    selection: Selection, given: Given | None = None, *, no_redact: bool = False, by: GroupBy | None = None
+) -> Options:
     """The options of a command, completed by ``phasewise.toml``.
 
     Raises:
@@ -224,7 +243,7 @@ def options(selection: Selection, given: Given | None = None, *, no_redact: bool
         warn(f"{known.device}: no facts known of this device; give its memory's speed with --bandwidth GB/s.")
     if no_redact:
         warn("--no-redact: what follows may hold keys, paths, and names of people and machines.")
-    return Options(filters, known, settings(), g.gguf, g.props, redact=not no_redact)
+    return Options(filters, known, settings(), g.gguf, g.props, by, redact=not no_redact)
 
 
 def _size(option: str, text: str | None) -> int | None:

@@ -13,6 +13,8 @@ from rules.ranking import combined, quality_first, rank
 from rules.rule import Saving
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rules.measures import Measures
     from rules.rule import Caveat, Finding
 
@@ -41,30 +43,40 @@ NO_DIAGNOSIS = Diagnosis([], None, {}, [], [])
 
 def diagnose(measures: Measures) -> Diagnosis:
     """Ask every rule about each engine's rows, model by model, and put the findings in one order."""
-    asked = [pair for m in by_engine(measures) for pair in _ask(m)]
-    ranked = [(m, rank(answers.findings, m)) for m, answers in asked]
-    savings = [combined(findings, m) for m, findings in ranked]
+    asked: list[tuple[Measures, Answers]] = []
+    ranked: list[tuple[Measures, list[Finding]]] = []
+    savings: list[Saving | None] = []
+    for m, answers in (pair for engine in by_engine(measures) for pair in _ask(engine)):
+        findings = rank(answers.findings, m)
+        asked.append((m, answers))
+        ranked.append((m, findings))
+        savings.append(combined(findings, m))
+        m.forget(but_clock=m.of_requests is measures.of_requests)
     findings = _merged([_of_all(findings, measures.wall_ms) for _, findings in ranked])
     return Diagnosis(
         findings, _together(savings, measures.wall_ms), _unanswered(asked, findings), _caveats(asked), ranked
     )
 
 
-def _ask(m: Measures) -> list[tuple[Measures, Answers]]:
+def _ask(m: Measures) -> Iterator[tuple[Measures, Answers]]:
     """The answers about an engine; where it served several models, those about each apart, under its name."""
     parts = deployments(m)
     if len(parts) == 1:
-        return [(m, ask(m))]
-    asked = [(m, ask(m, across=True))]
+        yield m, ask(m)
+        return
+    yield m, ask(m, across=True)
     for name, one in zip(names(parts), parts, strict=True):
         answers = ask(one, across=False)
         findings = [replace(f, title=f"{name}: {f.title}") for f in answers.findings]
-        asked.append((one, answers._replace(findings=findings)))
-    return asked
+        yield one, answers._replace(findings=findings)
 
 
 def by_engine(measures: Measures) -> list[Measures]:
     """The measures of each engine apart; the same measures where there is one."""
+    return measures.parts(_engines)
+
+
+def _engines(measures: Measures) -> list[Measures]:
     frames = measures.requests, measures.intervals, measures.aggregates
     engines = sorted({str(engine) for frame in frames for engine in frame["engine"].unique()})
     if len(engines) <= 1:

@@ -24,6 +24,9 @@ class NotInstalledError(InputError):
         super().__init__(missing)
         self.lines = lines
 
+    def __reduce__(self) -> tuple[type[NotInstalledError], tuple[str, Sequence[str]]]:
+        return type(self), (str(self), self.lines)
+
 
 class MissingError(InputError):
     """There is nothing of this name.
@@ -35,6 +38,9 @@ class MissingError(InputError):
     def __init__(self, name: str) -> None:
         super().__init__(f"{name}: no such file or folder.")
         self.name = name
+
+    def __reduce__(self) -> tuple[type[MissingError], tuple[str]]:
+        return type(self), (self.name,)
 
 
 class UnrecognisedError(InputError):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError
+from advisor.gguf_bounds import check_bounds
+from advisor.redact import clean
 from rules.physics.layers import cache_layers
 
 if TYPE_CHECKING:
@@ -25,6 +27,12 @@ _HEAD, _EMBEDDING = "output.weight", "token_embd.weight"
 
 _MOST, _MOST_LAYERS = 1 << 31, 10_000
 """Of any count, and of layers."""
+
+_BY_LAYER = {
+    *("attention.head_count", "attention.head_count_kv", "feed_forward_length"),
+    *("attention.sliding_window_pattern", "attention.recurrent_layers"),
+}
+"""What may be told for each layer apart."""
 
 _LOOKED_UP = ("token_embd.", "per_layer_token_embd.", "position_embd.", "token_types.")
 
@@ -103,28 +111,28 @@ def read_model(path: Path) -> ModelFile:
     """
     from gguf import LlamaFileType
 
-    readers = [_open(part) for part in _parts(path)]
-    fields = [(key, field) for reader in readers for key, field in reader.fields.items()]
-    facts = {key: field.contents() for key, field in reversed(fields) if not key.startswith("tokenizer.")}
-    architecture = facts.get("general.architecture")
+    read = [_read(part) for part in _parts(path)]
+    facts = {key: value for facts, _ in reversed(read) for key, value in reversed(facts.items())}
+    named = facts.get("general.architecture")
+    architecture = named if isinstance(named, str) else None
     own = _of_architecture(architecture, facts)
-    tensors = [tensor for reader in readers for tensor in reader.tensors]
-    elements = {tensor.name: int(tensor.n_elements) for tensor in tensors}
+    tensors = [tensor for _, tensors in read for tensor in tensors]
+    names = [tensor.name for tensor in tensors]
+    elements = [int(tensor.n_elements) for tensor in tensors]
+    by_name = dict(zip(names, elements, strict=True))
     n_layers = own.get("block_count")
     if isinstance(n_layers, int):
         n_layers -= own.get("nextn_predict_layers") or 0
     used, experts = own.get("expert_used_count"), own.get("expert_count")
-    shares = _shares_read(
-        [tensor.name for tensor in tensors], n_layers, used / experts if used and experts else 1.0
-    )
+    shares = _shares_read(names, n_layers, used / experts if used and experts else 1.0)
     cache = cache_layers(architecture, own)
     return ModelFile(
         name=path.name,
         architecture=architecture,
         quantization=_file_type(LlamaFileType, facts.get("general.file_type")),
-        parameters=sum(elements.values()),
-        active_parameters=sum(n * share for n, share in zip(elements.values(), shares, strict=True)),
-        head_parameters=elements.get(_HEAD) or elements.get(_EMBEDDING, 0),
+        parameters=sum(elements),
+        active_parameters=sum(n * share for n, share in zip(elements, shares, strict=True)),
+        head_parameters=by_name.get(_HEAD) or by_name.get(_EMBEDDING, 0),
         weights_bytes=sum(int(tensor.n_bytes) for tensor in tensors),
         read_bytes=sum(int(tensor.n_bytes) * share for tensor, share in zip(tensors, shares, strict=True)),
         layers=n_layers if isinstance(n_layers, int) else None,
@@ -149,22 +157,30 @@ def _parts(path: Path) -> list[Path]:
     return parts if path.exists() else [path]
 
 
-def _open(path: Path) -> Any:
+def _read(path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """The metadata of a file without the tokenizer's, and its tensors."""
     from gguf import GGUFReader
 
     try:
-        return GGUFReader(str(path))
+        check_bounds(path)
+        reader = GGUFReader(str(path))
+        fields = ((key, field) for key, field in reader.fields.items() if not key.startswith("tokenizer."))
+        return {key: field.contents() for key, field in fields}, reader.tensors
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error}).") from None
-    except (ValueError, IndexError, KeyError) as error:
-        raise InputError(f"{path}: not a GGUF model file ({error}).") from None
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise InputError(f"{path}: not a GGUF model file ({clean(str(error))}).") from None
 
 
 def _of_architecture(architecture: str | None, facts: dict[str, Any]) -> dict[str, Any]:
     """The counts of the architecture's own metadata, its prefix left out; none that no model has."""
     prefix = f"{architecture}."
     own = {key.removeprefix(prefix): value for key, value in facts.items() if key.startswith(prefix)}
-    counts = {key: value for key, value in own.items() if _is_count(value, _MOST)}
+    counts = {
+        key: value
+        for key, value in own.items()
+        if _is_count(value, _MOST) and (key in _BY_LAYER or not isinstance(value, list))
+    }
     if not _is_count(counts.get("block_count"), _MOST_LAYERS):
         counts.pop("block_count", None)
     return counts

@@ -5,6 +5,8 @@ Unknown is null, never 0. Shares are 0-1, times are milliseconds.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from parsers.setup import Setup
@@ -229,8 +231,103 @@ class CaveatModel(Section):
     text: str
 
 
+class GroupModel(Section):
+    """Rows with a host, model, engine or hour in common, measured as a log of their own.
+
+    ``name`` is null where nothing tells it.
+    """
+
+    name: str | None
+    requests: int
+    intervals: int
+    aggregates: int
+    wall_ms: float
+    phase_share: Phases
+    ttft_ms: Percentiles
+    total_ms: Percentiles
+    prefill_tok_s: Rate
+    decode_tok_s: Rate
+
+
+class DifferenceModel(Section):
+    """What a group takes otherwise than the others together.
+
+    ``change`` is a ratio of times, the group's over the others', or a difference in ms, between ``low`` and
+    ``high``; ``cost_ms`` what it costs a mean request of the group, null where not known.
+    """
+
+    quantity: str
+    slower: bool
+    unit: Literal["ratio", "ms"]
+    change: float
+    low: float
+    high: float
+    cost_ms: float | None
+    sentence: str
+
+
+class OtherFactModel(Section):
+    """A fact of a group's setup that all others state otherwise; ``others`` is their usual one."""
+
+    fact: str
+    here: bool | int | float | str | None
+    others: bool | int | float | str | None
+
+
+class OtherWorkModel(Section):
+    """Something about a group's requests that is another thing than on the others together."""
+
+    name: str
+    unit: str
+    how: str
+    here: float
+    others: float
+
+
+class OwnFindingModel(Section):
+    """A finding on a group's own rows that the others' rows together don't have."""
+
+    rule: str
+    title: str
+
+
+class OutlierModel(Section):
+    """A group that stands out, in which phases, and what else is different about it.
+
+    ``phase`` is the one that costs or saves most; null where no phase is told to be slower at like work, only
+    a wait longer. ``work`` is told of these, and of a longer queue.
+    """
+
+    group: str | None
+    slower: bool
+    phase: str | None
+    sentence: str
+    differences: list[DifferenceModel]
+    facts: list[OtherFactModel]
+    work: list[OtherWorkModel]
+    findings: list[OwnFindingModel]
+
+
+class Groups(Section):
+    """The same numbers group by group, and the groups that stand out, those that cost most first.
+
+    ``told_by`` is what a host is told by: ``folder``, ``file``, ``label``, ``file and label`` or ``address``.
+    ``judged`` counts the groups that have requests enough to be compared.
+    """
+
+    by: Literal["host", "model", "engine", "hour"]
+    told_by: str | None
+    sentence: str
+    judged: int
+    groups: list[GroupModel]
+    outliers: list[OutlierModel]
+
+
 class Analysis(Section):
-    """Everything the analysis says, the same for terminal, Markdown and JSON."""
+    """Everything the analysis says, the same for terminal, Markdown and JSON.
+
+    ``groups`` is null unless they were asked for.
+    """
 
     schema_: str = Field(default=SCHEMA, alias="schema")
     sources: list[Source]
@@ -242,6 +339,7 @@ class Analysis(Section):
     combined_saving: SavingModel | None
     unanswered: list[UnansweredModel]
     caveats: list[CaveatModel]
+    groups: Groups | None = None
 
     model_config = ConfigDict(
         extra="forbid", populate_by_name=True, json_schema_serialization_defaults_required=True

@@ -48,6 +48,21 @@ class EstimateFormat(StrEnum):
     JSON = "json"
 
 
+class GroupBy(StrEnum):
+    """What `analyze` and `report` tell apart."""
+
+    HOST = "host"
+    MODEL = "model"
+    ENGINE = "engine"
+    HOUR = "hour"
+
+
+class Cluster(StrEnum):
+    """Where logs are read other than here."""
+
+    RAY = "ray"
+
+
 class Table(StrEnum):
     """The tables that can be exported."""
 
@@ -100,6 +115,20 @@ DebugUnparsed = Annotated[
     bool,
     typer.Option("--debug-unparsed", help="Show shapes of lines that look like timings and are not read."),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, max=64, help="Processes that read several logs at once; default: as many as pay."
+    ),
+]
+On = Annotated[
+    Cluster | None,
+    typer.Option(help="Read on a cluster: Ray's at RAY_ADDRESS, on this machine, or one started for this."),
+]
+Cache = Annotated[
+    bool,
+    typer.Option("--cache", help="Keep what is read of big logs; next time only what was appended is read."),
+]
 Since = Annotated[
     str | None, typer.Option(metavar="TIME", help="Only what finished at or after this time (UTC).")
 ]
@@ -143,6 +172,10 @@ History = Annotated[
 Unit = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A systemd unit, such as ollama.")]
 Container = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A container's log.")]
 Pod = Annotated[list[str] | None, typer.Option(metavar="[NAMESPACE/]NAME", help="A Kubernetes pod's log.")]
+By = Annotated[
+    GroupBy | None,
+    typer.Option(help="The numbers of each host, model, engine or hour too, and which stands out."),
+]
 NoRedact = Annotated[bool, typer.Option("--no-redact", help="Keep paths, names and secrets.")]
 
 WeightsBytes = Annotated[
@@ -182,6 +215,9 @@ class Inputs:
     engine: Engine = None
     format_file: FormatFile = None
     debug_unparsed: DebugUnparsed = False
+    cache: Cache = False
+    jobs: Jobs = None
+    on: On = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,9 +116,9 @@ def _beside(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as device:
             yield device
         return
-    beside = path.with_name(f".phasewise-{os.getpid()}.part")
+    beside = path.with_name(f".phasewise-{os.urandom(6).hex()}.part")
     try:
-        with beside.open("wb") as file:
+        with beside.open("xb") as file:  # never through a link that somebody else put there
             if path.exists():
                 shutil.copymode(path, beside)
             yield file

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.errors import InputError, UnrecognisedError
+from advisor.interrupt import Stopped
 from advisor.model import Source
 from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, blocks, last_written
@@ -24,7 +25,7 @@ from parsers.tables import Batches
 from parsers.unparsed import DebugStream, Shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import polars as pl
 
@@ -44,6 +45,7 @@ class Task:
         begin: where, in bytes of the source.
         size: how much of it at least; ``None`` for all that comes.
         state: the reader as it was there; ``None`` for a new one.
+        keep: keep the reader as it is at the end, in a part of its own before that with the ending.
     """
 
     source: Input
@@ -52,6 +54,7 @@ class Task:
     begin: int = 0
     size: int | None = None
     state: bytes | None = None
+    keep: bool = False
 
 
 @dataclass(slots=True)
@@ -86,31 +89,35 @@ class Part:
     ending: Ending | None = None
 
 
-def parts(task: Task, *, shapes: Shapes | None = None, keep: bool = False) -> Iterator[Part]:
+def parts(
+    task: Task, *, shapes: Shapes | None = None, took: Callable[[int], None] | None = None
+) -> Iterator[Part]:
     """Read what is to be read, and give rows as they come.
 
     Args:
         task: what.
         shapes: counts the lines that look like timings and are not read.
-        keep: keep the reader as it is at the end, before it is told that the source ends there.
+        took: told of bytes as they are taken from the source, packed as they lie there.
 
     Yields:
-        Parts; the last one has the ending, or the state where the task's size came first.
+        Parts; the last one has the ending, or the state where the task's size came first. After Ctrl-C it is
+        the ending of what was read.
 
     Raises:
         InputError: a user's pattern takes too long.
     """
     source, name = task.source, printable(task.source.name)
-    reader = resumed(task.state) if task.state is not None else _new(task, name, shapes)
+    reader = resumed(task.state, task.formats) if task.state is not None else _new(task, name, shapes)
     part = Part(read=task.begin)
     rows = Batches(lambda table, frame: part.frames.append((table, frame)))
     problem: InputError | None = None
+    stopped = False
     enough = math.inf if task.size is None else task.begin + task.size
     try:
-        for block in blocks(source, task.begin):
+        for block in blocks(source, task.begin, took):
             rows.extend(reader.feed(block))
             part.read += len(block)
-            if part.read >= enough and (state := saved(reader)) is not None:
+            if part.read >= enough and (state := saved(reader, task.formats)) is not None:
                 rows.flush()
                 part.state = state
                 yield part
@@ -118,16 +125,35 @@ def parts(task: Task, *, shapes: Shapes | None = None, keep: bool = False) -> It
             if part.frames:
                 yield part
                 part = Part(read=part.read)
+    except Stopped:
+        stopped = True
     except InputError as error:
         problem = error
     except SlowPatternError as error:
         raise InputError(f"{error} of {name}; `phasewise formats check` helps to mend it.") from None
-    if keep:
-        part.state = saved(reader)
+    if task.keep and problem is None and not stopped:
+        rows.flush()
+        part.state = saved(reader, task.formats)
+        yield part
+        part = Part(read=part.read)
     rows.extend(reader.close())
     rows.flush()
     part.ending = _ending(name, reader, problem, task.engine)
+    if stopped and part.ending.found is None:
+        part.ending.problem = None
     yield part
+
+
+def ended(task: Task) -> Part:
+    """The last part of a source that holds no more than its reader has read."""
+    if task.state is None:
+        raise ValueError("nothing was read")
+    reader, part = resumed(task.state, task.formats), Part(read=task.begin)
+    rows = Batches(lambda table, frame: part.frames.append((table, frame)))
+    rows.extend(reader.close())
+    rows.flush()
+    part.ending = _ending(printable(task.source.name), reader, None, task.engine)
+    return part
 
 
 def _new(task: Task, name: str, shapes: Shapes | None) -> SourceReader:

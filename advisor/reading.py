@@ -6,8 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from advisor import interrupt
+from advisor.crews.chosen import chosen
 from advisor.errors import InputError, UnrecognisedError
-from advisor.parts import Task, parts
+from advisor.parts import Task
+from advisor.progress import Meter
 from advisor.redact import printable
 from advisor.sources.files import expand
 from parsers import FORMATS, Tables
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from advisor.crews import Crew
     from advisor.model import Source
     from advisor.parts import Part
     from parsers.formats import Format
@@ -41,6 +45,7 @@ class Reading:
         unrecognised: a sentence for each input that holds no known log; exit status 3 if nothing was read.
         formats: what was looked for.
         unparsed: the shapes of lines that look like timings and were not read, where that was asked for.
+        interrupted: how much was read when Ctrl-C ended the reading; ``None`` if nothing did.
     """
 
     tables: Tables = field(default_factory=Tables)
@@ -51,6 +56,7 @@ class Reading:
     unrecognised: list[str] = field(default_factory=list)
     formats: Sequence[Format] = FORMATS
     unparsed: Shapes | None = None
+    interrupted: str | None = None
 
 
 def read(
@@ -60,6 +66,10 @@ def read(
     formats: Sequence[Format] = FORMATS,
     debug: bool = False,
     take: Take | None = None,
+    jobs: int | None = 1,
+    on: str | None = None,
+    meter: Meter | None = None,
+    cached: Callable[[str], None] | None = None,
 ) -> Reading:
     """Read all inputs.
 
@@ -69,6 +79,10 @@ def read(
         formats: what to look for, in the order it is tried.
         debug: count the shapes of lines that look like timings and are not read.
         take: takes the rows as they come; default the reading's own tables.
+        jobs: how many processes may read; ``None`` for as many as pay.
+        on: the cluster that reads; default this machine.
+        meter: told how much is read.
+        cached: keep what is read, and begin where it ended last time; takes a sentence if that can't be done.
 
     Raises:
         UnknownEngineError: no format is called ``engine``.
@@ -78,14 +92,25 @@ def read(
     for error in unusable:
         _note(error, reading, engine)
     useless: Counter[str] = Counter()
-    for source in inputs:
-        first_run, problem = len(reading.setups), None
-        for part in parts(Task(source, engine, formats), shapes=reading.unparsed):
-            problem = _add(part, first_run, reading, take or reading.tables.add)
-        if source.folder is not None and isinstance(problem, UnrecognisedError):
-            useless[source.folder] += 1
+    meter = meter or Meter()
+    meter.begin(inputs)
+    crew: Crew
+    if cached is None or debug:
+        crew = chosen(inputs, formats, jobs, on, reading.unparsed, meter.took)
+    else:
+        from advisor.cache import Cached
+
+        crew = Cached(lambda rest: chosen(rest, formats, jobs, on, took=meter.took), meter.took, cached)
+    first_run = 0
+    for at, part in crew.parts([Task(source, engine, formats) for source in inputs]):
+        problem = _add(part, first_run, reading, take or reading.tables.add)
+        first_run = len(reading.setups)
+        folder = inputs[at].folder
+        if folder is not None and isinstance(problem, UnrecognisedError):
+            useless[folder] += 1
         elif problem is not None:
             _note(problem, reading, engine)
+    reading.interrupted = meter.said if interrupt.asked() else None
     read_paths = {source.path for source in reading.sources}
     useful = {source.folder for source in inputs if printable(source.name) in read_paths}
     for folder, files in useless.items():

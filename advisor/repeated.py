@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _TELLING = ("prefill_tokens", "prefill_ms", "output_tokens", "decode_ms")
 _SAME = tuple(
@@ -25,45 +30,80 @@ def told_once(requests: pl.DataFrame) -> pl.DataFrame:
     return _across(_within(requests))
 
 
+def _alike(requests: pl.DataFrame, *keys: Sequence[str | pl.Expr]) -> pl.DataFrame:
+    """The requests, each with its place ``at``, that agree with another in one of these keys by its hash.
+
+    No others can be the same: of a log of millions, hardly one remains to be compared.
+    """
+    rows = requests.select("source", "slot", "request_id", *_TELLING).with_row_index("at")
+    known = rows.drop_nulls(_TELLING)
+    hashes = [known.select(pl.struct(key).hash()).to_series() for key in keys]
+    return known.filter(pl.any_horizontal(_repeated(hashed) for hashed in hashes))
+
+
+def _repeated(hashed: pl.Series) -> pl.Series:
+    ordered = hashed.sort()
+    return hashed.is_in(ordered.filter(ordered == ordered.shift(1)).implode())
+
+
+def _telling(requests: pl.DataFrame, also: pl.Expr = _TELLS) -> pl.DataFrame:
+    """How many requests of each source tell enough to be compared."""
+    return requests.select("source", *_TELLING, "request_id").filter(_TELLS, also).group_by("source").len()
+
+
+def _without(requests: pl.DataFrame, again: pl.Series) -> pl.DataFrame:
+    """The requests but for those at these places."""
+    return requests.filter(~pl.int_range(pl.len()).is_in(again.implode())) if again.len() else requests
+
+
 def _within(requests: pl.DataFrame) -> pl.DataFrame:
     """Without later copies, in inputs where nearly every request stands twice under one name, to the digit.
 
     Requests without a name are never copies of each other: an engine that rounds may print the same often.
     """
-    exact = ["source", "slot", "request_id", *_TELLING]
-    telling = _TELLS & pl.col("request_id").is_not_null()
-    told = requests.with_columns(telling=telling, copies=pl.len().over(exact), same=pl.struct(exact))
+    exact, named = ["source", "slot", "request_id", *_TELLING], pl.col("request_id").is_not_null()
+    told = _alike(requests, ["slot", *_TELLING]).filter(_TELLS, named)
+    if not told.height:
+        return requests
+    told = told.with_columns(copies=pl.len().over(exact), same=pl.struct(exact))
     copied = (
-        told.filter("telling")
-        .group_by("source")
-        .agg(twice=(pl.col("copies") > 1).mean(), distinct=pl.col("same").n_unique())
-        .filter(pl.col("twice") >= _MOST, pl.col("distinct") >= _FEWEST)["source"]
+        told.group_by("source")
+        .agg(twice=(pl.col("copies") > 1).sum(), alike=pl.len(), distinct=pl.col("same").n_unique())
+        .join(_telling(requests, named), on="source")
+        .filter(
+            pl.col("twice") / pl.col("len") >= _MOST,
+            pl.col("len") - pl.col("alike") + pl.col("distinct") >= _FEWEST,
+        )["source"]
         .implode()
     )
-    first = told["same"].is_first_distinct()
-    return requests.filter(first | ~told["telling"] | ~told["source"].is_in(copied))
+    again = told.filter(~pl.col("same").is_first_distinct(), pl.col("source").is_in(copied))
+    return _without(requests, again["at"])
 
 
 def _across(requests: pl.DataFrame) -> pl.DataFrame:
     """Without what a longer input tells too."""
     if requests["source"].n_unique() < 2:
         return requests
-    told = requests.with_columns(telling=_TELLS, rows=pl.len().over("source"))
+    told = _alike(requests, *_SAME)
+    if not told.height:
+        return requests
+    told = told.join(requests.group_by("source").agg(rows=pl.len()), on="source", maintain_order="left")
     longest = pl.col("source").sort_by("rows", descending=True, maintain_order=True).first()
     keepers = [pl.when(pl.col("source").n_unique().over(same) > 1).then(longest.over(same)) for same in _SAME]
     told = told.with_columns(keeper=pl.coalesce(keepers), same=pl.struct(_SAME[0]))
-    told = told.with_columns(twice=pl.col("telling") & pl.col("keeper").is_not_null())
+    told = told.filter(_TELLS).with_columns(twice=pl.col("keeper").is_not_null())
     alike = (
-        told.filter("telling")
-        .group_by("source")
-        .agg(pl.col("twice").mean(), pl.len(), distinct=pl.col("same").n_unique())
+        told.group_by("source")
+        .agg(pl.col("twice").sum(), alike=pl.len(), distinct=pl.col("same").n_unique())
+        .join(_telling(requests), on="source")
+        .with_columns(distinct=pl.col("len") - pl.col("alike") + pl.col("distinct"))
         .filter(
-            pl.col("twice") >= _MOST,
+            pl.col("twice") / pl.col("len") >= _MOST,
             pl.col("distinct") >= _FEWEST,
             pl.col("distinct") >= _VARIED * pl.col("len"),
         )["source"]
         .implode()
     )
     pair = pl.col("source").is_in(alike) | pl.col("keeper").is_in(alike)
-    again = pl.col("twice") & (pl.col("source") != pl.col("keeper")) & pair
-    return requests.filter(~told.select(again.fill_null(value=False)).to_series())
+    again = told.filter(pl.col("twice"), pl.col("source") != pl.col("keeper"), pair)
+    return _without(requests, again["at"])

@@ -69,14 +69,17 @@ def streamed(web: Web, path: str, said: Any) -> Iterator[Reply]:
 
 def events(parts: Iterable[bytes]) -> Iterator[Event]:
     """The events of a stream; what ends without a line break still counts, a comment does not."""
-    rest, data = b"", list[bytes]()
+    pieces, data = list[bytes](), list[bytes]()
     at_s = time.perf_counter()
     for part in parts:
         at_s = time.perf_counter()
-        *lines, rest = (rest + part).split(b"\n")
-        for line in lines:
-            yield from _line(line.rstrip(b"\r"), data, at_s)
-    for line in (rest, b""):
+        pieces.append(part)
+        if b"\n" in part:
+            *lines, rest = b"".join(pieces).split(b"\n")
+            pieces = [rest]
+            for line in lines:
+                yield from _line(line.rstrip(b"\r"), data, at_s)
+    for line in (b"".join(pieces), b""):
         yield from _line(line, data, at_s)
 
 

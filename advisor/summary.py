@@ -78,7 +78,7 @@ def _bucketed(m: Measures, what: str, count: str) -> Percentiles:
 
 
 def _percentiles(values: pl.Series) -> Percentiles:
-    known = values.drop_nulls()
+    known = values.drop_nulls().sort()
     if not known.len():
         return Percentiles()
 

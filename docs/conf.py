@@ -52,7 +52,7 @@ def pages_in(folder: str) -> tuple[str, ...]:
 NAVIGATION = {
     "index": (
         ("Start", ("quickstart", "reading-a-report", "watching", "two-phases", "faq")),
-        ("Use", ("engines/README", "runner", "comparing", "ci-gate", "sharing")),
+        ("Use", ("engines/README", "runner", "comparing", "ci-gate", "fleet", "sharing")),
         ("Look up", ("cli", "knobs", "rules/README", "formats", "columns")),
         ("Extend", ("adding-a-format", "adding-a-rule", "architecture", "testing")),
     ),

@@ -43,7 +43,7 @@ class Verdict:
 
 def attribute(requests: pl.DataFrame) -> Attribution:
     """Sum the phases of the requests whose total is known; what a total has beyond them is ``other``."""
-    timed = requests.drop_nulls("total_ms")
+    timed = requests.select("total_ms", *(f"{p}_ms" for p in PHASES)).drop_nulls("total_ms")
     wall = float(timed["total_ms"].sum())
     known = {p: timed[f"{p}_ms"].drop_nulls() for p in PHASES}
     phase_ms: dict[str, float | None] = {p: float(ms.sum()) if ms.len() else None for p, ms in known.items()}

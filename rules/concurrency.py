@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.frames import beside, passing
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -33,6 +35,11 @@ CURVE_STALLED = 0.2
 
 STEADY = 0.1
 """Change in running requests between two windows below which the second ran at one concurrency."""
+
+_NEEDED = (
+    *(*GROUP, "kind", "started_at", "finished_at", "clock_start_ms", "clock_end_ms"),
+    *("queue_ms", "load_ms", "prefill_ms", "decode_ms", "total_ms"),
+)
 
 _CLOCKED: dict[str, type[pl.DataType]] = {
     "start_ms": pl.Float64,
@@ -58,21 +65,10 @@ class Overlap:
     def __init__(self, m: Measures) -> None:
         self._m = m
 
-    @cached_property
+    @property
     def requests(self) -> pl.DataFrame:
-        """The generations, in their own order, with what ran beside them; null where no clock tells.
-
-        Added columns, times in ms: ``start_ms``, ``decode_start_ms``, ``end_ms`` (on one axis for all
-        processes, on which they lie one behind the other), ``seen_end_ms`` (until then it surely ran);
-        ``others`` (requests that ran at any moment of its decode), ``level`` (how many ran on average, itself
-        included), ``stalled_ms`` (of its decode, while another's prompt was being read); ``arrival_gap_ms``
-        (since the one before it started), ``idle_ms`` (of that, while nothing ran at all); ``alone`` (nothing
-        ran beside it from its first prompt token to its last token).
-        """
-        rows = self._m.requests.with_row_index("row")
-        told = _on_one_axis(rows.filter(pl.col("kind") != "benchmark")).select("row", *_CLOCKED)
-        generations = rows.filter(pl.col("kind") == "generation")
-        return generations.join(told, on="row", how="left").sort("row").drop("row")
+        """The generations with what ran beside them: see `clocked`."""
+        return self._m.clocked
 
     @cached_property
     def known(self) -> bool:
@@ -138,6 +134,24 @@ class Overlap:
         batches = rows.filter(pl.col("kind") == "decode_batch").select(level="running", tok_s="decode_tok_s")
         windows = steady_windows(self._m.intervals).select(level="running", tok_s="decode_tok_s")
         return pl.concat([steps, batches, windows]).drop_nulls()
+
+
+def clocked(requests: pl.DataFrame, generations: pl.DataFrame) -> pl.DataFrame:
+    """The generations among the requests, with what ran beside them; null where no clock tells.
+
+    Added columns, times in ms: ``start_ms``, ``decode_start_ms``, ``end_ms`` (on one axis for all processes,
+    on which they lie one behind the other), ``seen_end_ms`` (until then it surely ran); ``others`` (requests
+    that ran at any moment of its decode), ``level`` (how many ran on average, itself included),
+    ``stalled_ms`` (of its decode, while another's prompt was being read); ``arrival_gap_ms`` (since the one
+    before it started), ``idle_ms`` (of that, while nothing ran at all); ``alone`` (nothing ran beside it from
+    its first prompt token to its last token).
+    """
+    rows = requests.select(_NEEDED).with_row_index("row")
+    told = _on_one_axis(passing(rows, pl.col("kind") != "benchmark"))
+    own = passing(rows, pl.col("kind") == "generation").select("row")
+    if not told["row"].equals(own["row"]):
+        told = own.join(told, on="row", how="left", maintain_order="left")
+    return beside(generations, told.select(*_CLOCKED))
 
 
 def steady_windows(intervals: pl.DataFrame) -> pl.DataFrame:
@@ -208,7 +222,8 @@ def _shifted(timed: pl.DataFrame) -> pl.DataFrame:
     )
     shifts = spans.select(*process, shift=pl.col("span").cum_sum() - pl.col("span") - pl.col("low"))
     times = ("start_ms", "prefill_start_ms", "decode_start_ms", "seen_end_ms", "end_ms")
-    return timed.join(shifts, on=process, how="left").with_columns(pl.col(times) + pl.col("shift"))
+    placed = timed.join(shifts, on=process, how="left", maintain_order="left")
+    return placed.with_columns(pl.col(times) + pl.col("shift"))
 
 
 def _beside(timed: pl.DataFrame) -> pl.DataFrame:

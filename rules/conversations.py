@@ -9,17 +9,22 @@ where a few long ones explain nearly every request.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
-from rules.sessions import EVALUATED, RUN, may_grow, reprocessed
+from rules.frames import beside, without
+from rules.sessions import EVALUATED, RUN, may_grow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rules.measures import Measures
 
 MAX_OPEN = 64
 """Conversations that may still go on; the one that waited longest is given up for a new one."""
@@ -42,6 +47,8 @@ PROVEN = 3
 """Turns that found their predecessor, from which the cache is known to work for conversations."""
 
 RUNS = ("talker", "before", "said", "kept", "others", "taken")
+_FIRST = (-1,) * 5
+"""Of a conversation's first request: what the columns after ``talker`` hold."""
 
 
 @dataclass(slots=True)
@@ -56,6 +63,10 @@ class _Talk:
     left: int
     slot: int | None
     written: int
+
+    def goes_on(self, prompt: int, part: int, begun: int) -> bool:
+        """Whether a prompt that a request began with here can be its next: not too long, and after it."""
+        return prompt <= LARGEST_STEP * self.left and (self.part != part or self.line < begun)
 
 
 @dataclass(slots=True)
@@ -76,24 +87,37 @@ class _Walk:
         With most of it cached, the one whose text that is. A prompt that misses the cache goes on with the
         longest that it has room for, but not with what its slot held last: that it would have found.
         """
-        talks = (
-            t
-            for t in self._shorter(prompt)
-            if prompt <= LARGEST_STEP * t.left and (t.part != part or t.line < begun)
-        )
-        if cached is None:
-            return next(talks, None)
-        if 2 * cached >= prompt:
-            near = (t for t in talks if SAME_SHARE * t.prompt <= cached <= t.left)
-            return min(near, key=lambda t: t.left, default=None)
-        return next((t for t in talks if t.number != self.on_slot.get(slot)), None)
+        if cached is not None and 2 * cached >= prompt:
+            return self._found(prompt, cached, part, begun)
+        but = None if cached is None else self.on_slot.get(slot)
+        for talk in self._shorter(prompt):
+            if talk.goes_on(prompt, part, begun) and (cached is None or talk.number != but):
+                return talk
+        return None
+
+    def _found(self, prompt: int, cached: int, part: int, begun: int) -> _Talk | None:
+        """The one with the least text that has what was cached; ahead of all, those whose answer fits too."""
+        best: _Talk | None = None
+        for at in range(bisect_left(self.by_left, (cached, 0)), bisect_left(self.by_left, (prompt + 1, 0))):
+            talk = self.talks[self.by_left[at][1]]
+            if best is not None and talk.left > best.left:
+                return best
+            if SAME_SHARE * talk.prompt <= cached and talk.goes_on(prompt, part, begun):
+                best = talk
+        if best is not None:
+            return best
+        longer = (t for t in self._by_prompt(prompt) if SAME_SHARE * t.prompt <= cached <= t.left)
+        return min((t for t in longer if t.goes_on(prompt, part, begun)), key=lambda t: t.left, default=None)
 
     def _shorter(self, prompt: int) -> Iterator[_Talk]:
         """Conversations with a shorter prompt, longest first; ahead of all, those whose answer fits too."""
-        for _, number in reversed(self.by_left[: bisect_left(self.by_left, (prompt + 1, 0))]):
-            yield self.talks[number]
-        for _, number in reversed(self.by_prompt[: bisect_left(self.by_prompt, (prompt, 0))]):
-            yield self.talks[number]
+        for at in range(bisect_left(self.by_left, (prompt + 1, 0)) - 1, -1, -1):
+            yield self.talks[self.by_left[at][1]]
+        yield from self._by_prompt(prompt)
+
+    def _by_prompt(self, prompt: int) -> Iterator[_Talk]:
+        for at in range(bisect_left(self.by_prompt, (prompt, 0)) - 1, -1, -1):
+            yield self.talks[self.by_prompt[at][1]]
 
     def note(self, talk: _Talk) -> None:
         """The conversation goes on with this request, or begins."""
@@ -101,8 +125,8 @@ class _Walk:
         if before is None and len(self.talks) == MAX_OPEN:
             before = self.talks.pop(next(iter(self.talks)))
         if before is not None:
-            self.by_left.remove((before.left, before.number))
-            self.by_prompt.remove((before.prompt, before.number))
+            del self.by_left[bisect_left(self.by_left, (before.left, before.number))]
+            del self.by_prompt[bisect_left(self.by_prompt, (before.prompt, before.number))]
         self.talks[talk.number] = talk
         insort(self.by_left, (talk.left, talk.number))
         insort(self.by_prompt, (talk.prompt, talk.number))
@@ -127,7 +151,7 @@ def follow(turned: pl.DataFrame) -> pl.DataFrame:
         .sort("run", "part", "first_line", "line", maintain_order=True)
     )
     walks: dict[tuple[object, ...], _Walk] = {}
-    found: list[tuple[int, int | None, int | None, int | None, int | None, bool | None]] = []
+    found = array("q")
     columns = (*RUN, "row", "part", "first_line", "line", "slot", "prompt", "cached_tokens", "left", "wrote")
     for *run, row, part, begun, line, slot, prompt, cached, left, wrote in rows.select(columns).iter_rows():
         walk = walks.setdefault(tuple(run), _Walk())
@@ -135,13 +159,14 @@ def follow(turned: pl.DataFrame) -> pl.DataFrame:
         number = old.number if old else row
         if old:
             taken = walk.on_slot.get(old.slot) != number
-            found.append((number, old.row, old.prompt, old.left, walk.written - old.written, taken))
+            found.extend((number, old.row, old.prompt, old.left, walk.written - old.written, taken))
         else:
-            found.append((number, None, None, None, None, None))
+            found.extend((number, *_FIRST))
         walk.written += wrote
         walk.note(_Talk(number, row, part, line, prompt, left, slot, walk.written))
-    types = {name: pl.Boolean() if name == "taken" else pl.Int64() for name in RUNS}
-    return pl.concat([rows.drop("part"), pl.DataFrame(found, schema=types, orient="row")], how="horizontal")
+    told = pl.DataFrame(np.asarray(found, dtype=np.int64).reshape(-1, len(RUNS)), schema=list(RUNS))
+    told = told.with_columns(pl.when(pl.col("before") >= 0).then(pl.col(*RUNS[1:])))
+    return beside(rows.drop("part"), told.with_columns(pl.col("taken").cast(pl.Boolean)))
 
 
 def later_turns(followed: pl.DataFrame) -> pl.DataFrame:
@@ -205,26 +230,24 @@ class PushedOut:
     shown: bool
 
 
-def pushed_out(turned: pl.DataFrame, events: pl.DataFrame, least: float) -> PushedOut | None:
+def pushed_out(m: Measures, least: float) -> PushedOut | None:
     """The turns that conversations on shared slots lost to each other; ``None`` where none are seen.
 
     Without turns alone to compare with, prompts must go up and down: where nearly all grow, they may as well
     be one conversation, or a batch that is sorted by length.
 
     Args:
-        turned: see `rules.sessions.turns`.
-        events: the log's.
+        m: the log's measures.
         least: turns below which there is no pattern.
     """
-    followed = follow(turned)
-    turns = later_turns(followed).join(reprocessed(turned, events), on="row", how="anti")
+    turns = without(later_turns(m.followed), m.reprocessed)
     alone = turns.filter(~pl.col("taken"), "found")
     lost = turns.filter("taken", "lost")
     proven = lost.filter("proven")
     shown = alone.height >= PROVEN and proven.height >= least
     if shown:
         lost = proven
-    elif may_grow(turned) or not (hardly_chance(followed) and turns.filter("taken")["lost"].mean() == 1.0):
+    elif may_grow(m.turns) or not (hardly_chance(m.followed) and turns.filter("taken")["lost"].mean() == 1.0):
         return None
-    sessions = at_once(followed)
+    sessions = at_once(m.followed)
     return PushedOut(lost, alone, sessions, shown) if sessions >= 2 and lost.height >= least else None

@@ -12,6 +12,7 @@ import polars as pl
 
 from parsers.setup import Setup
 from rules.fits import SAME, alike
+from rules.frames import passing
 from rules.measures import Measures
 from rules.words import measure
 
@@ -40,6 +41,10 @@ def main_setup(requests: pl.DataFrame, intervals: pl.DataFrame, setups: list[Set
 
 def deployments(m: Measures) -> list[Measures]:
     """The measures of each deployment, the one that served longest first; the same measures for one."""
+    return m.parts(_parts)
+
+
+def _parts(m: Measures) -> list[Measures]:
     groups = _groups(m)
     if len(groups) <= 1:
         return [m]
@@ -73,7 +78,7 @@ def part(m: Measures, rows: pl.Expr, *, aggregates: bool = False) -> Measures:
 
     What the user and the model file say of the main setup stays with the part that has it.
     """
-    requests, intervals, events = (frame.filter(rows) for frame in (m.requests, m.intervals, m.events))
+    requests, intervals, events = (passing(frame, rows) for frame in (m.requests, m.intervals, m.events))
     setup = main_setup(requests, intervals, m.setups)
     same = (setup.source, setup.line) == (m.setup.source, m.setup.line)
     return Measures(
@@ -87,6 +92,7 @@ def part(m: Measures, rows: pl.Expr, *, aggregates: bool = False) -> Measures:
         m.settings,
         aggregates=m.aggregates.filter(rows) if aggregates else None,
         log_wall_ms=m.log_wall_ms,
+        whole=m,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.frames import passing
 from rules.lines import Estimate, estimates, robust_line, usable
 from rules.physics.decode import kv_slope_ratio
 from rules.physics.prefill import fit_prefill
@@ -195,9 +196,9 @@ def context_ratio(m: Measures) -> Estimate | None:
 def on_one_setup(m: Measures, rows: pl.DataFrame) -> pl.DataFrame:
     """Of these requests those of the most used model, from process starts set up as `Measures.setup`."""
     differing = [run for run, setup in enumerate(m.setups) if not alike(setup, m.setup)]
-    rows = rows.filter(~pl.col("run").is_in(differing))
+    rows = passing(rows, ~pl.col("run").is_in(differing))
     models = rows["model"].drop_nulls()
-    return rows.filter(pl.col("model") == models.mode().sort()[0]) if models.len() else rows
+    return passing(rows, pl.col("model") == models.mode().sort()[0]) if models.len() else rows
 
 
 def alike(one: Setup, other: Setup) -> bool:

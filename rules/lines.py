@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from rules.savings import Array
 
@@ -19,11 +19,12 @@ LINE_SAMPLES = 4
 """Two more than a line has coefficients."""
 
 MOST_SAMPLES = 20_000
-"""Of more samples every so many is taken: the interval is then far below one percent anyway."""
+"""Of more samples so many are taken: the interval is then far below one percent anyway."""
 
 CONFIDENCE = 0.95
 
 _FIRST_SCALE, _LEAST_SCALE = 0.01, 1e-4
+_SEED = 1
 _OF_NORMAL = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
@@ -60,11 +61,23 @@ def fit_line(x: ArrayLike, y: ArrayLike) -> tuple[Estimate, Estimate] | None:
     return start, slope
 
 
+def evenly(of: int, most: int = MOST_SAMPLES) -> NDArray[np.int64]:
+    """Places of at most ``most`` among ``of``: of each equally long stretch one by chance, always the same.
+
+    Every so many would not do: what alternates in step with it would be seen from one side only.
+    """
+    if of <= most:
+        return np.arange(of)
+    edges = np.linspace(0, of, most + 1).astype(np.int64)
+    return np.random.default_rng(_SEED).integers(edges[:-1], edges[1:])
+
+
 def usable(*columns: ArrayLike) -> tuple[Array, ...]:
     """The columns as arrays without missing values, at most `MOST_SAMPLES` long."""
-    table = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-    table = table[np.isfinite(table).all(axis=1)]
-    return tuple(table[:: max(-(-len(table) // MOST_SAMPLES), 1)].T)
+    told = [np.asarray(column, dtype=np.float64) for column in columns]
+    finite = np.flatnonzero(np.logical_and.reduce([np.isfinite(column) for column in told]))
+    taken = finite[evenly(finite.size)]
+    return tuple(column[taken] for column in told)
 
 
 def robust_line(design: Array, measured: Array) -> tuple[Array, Array]:

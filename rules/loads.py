@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.frames import beside
+
 if TYPE_CHECKING:
     from parsers.setup import Setup
     from rules.measures import Measures
@@ -17,6 +19,8 @@ LOAD_MS = 1_000.0
 
 IDLE_MS = 4.5 * 60_000
 """Ollama unloads after five minutes without a request, counted from the last token; LM Studio after sixty."""
+
+_NEEDED = ("source", "line", "model", "run", "started_at", "finished_at", "load_ms")
 
 OPTIONS = ("context_total", "context", "slots", "batch", "layers_offloaded")
 """What an engine loads a model anew for when it differs."""
@@ -29,11 +33,12 @@ def loads(requests: pl.DataFrame) -> pl.DataFrame:
     used before); ``gap_ms`` since that use ended, null without a clock; ``own_run``, the process that served
     it; ``between`` says that other models were used since.
     """
-    ordered = requests.with_row_index("row").sort("source", "line", maintain_order=True)
+    rows = requests.with_row_index("row")
+    ordered = rows.select("row", *_NEEDED).sort("source", "line", maintain_order=True)
     own = ("source", "model")
     place = pl.int_range(pl.len()).over("source")
     ended = pl.col("finished_at").shift(1).over(own)
-    return (
+    told = (
         ordered.with_columns(place=place)
         .with_columns(
             loaded=(pl.col("load_ms") >= LOAD_MS).fill_null(value=False),
@@ -42,9 +47,9 @@ def loads(requests: pl.DataFrame) -> pl.DataFrame:
             own_run=pl.col("run").shift(1).over(own),
             between=(pl.col("place") - pl.col("place").shift(1).over(own) > 1).fill_null(value=False),
         )
-        .drop("place")
         .sort("row")
     )
+    return beside(rows, told.select("loaded", "again", "gap_ms", "own_run", "between"))
 
 
 def same_options(m: Measures, run: int | None, other: int | None) -> bool | None:

@@ -7,7 +7,7 @@ least 32 tokens and 300 ms. Sums and shares of time use every request.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -15,19 +15,23 @@ import polars as pl
 from parsers.formats.process import Counts
 from parsers.records import Aggregate, schema
 from rules import attribution
-from rules.concurrency import Overlap
+from rules.concurrency import Overlap, clocked
+from rules.conversations import follow
 from rules.cpu import Cpu
 from rules.decoding import Decoding
 from rules.evidence import lines, stated
 from rules.fits import DecodeSlope, decode_slope
+from rules.frames import passing
 from rules.hardware import Hardware, Machine
+from rules.loads import loads
 from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
 from rules.room import Room
 from rules.rule import Crashed, Evidence, Finding
 from rules.savings import Change, Ledger, saving
-from rules.sessions import EVALUATED, turns
+from rules.sessions import EVALUATED, reprocessed, turns
 from rules.settings import Settings
+from rules.shared import from_requests
 from rules.sums import Sums
 
 if TYPE_CHECKING:
@@ -48,6 +52,10 @@ IS_VALID_PREFILL = (pl.col("prefill_tokens") >= VALID_PREFILL_TOKENS) & (
 IS_VALID_DECODE = (pl.col("output_tokens") >= VALID_DECODE_TOKENS) & (pl.col("decode_ms") >= VALID_DECODE_MS)
 """Of a generation: whether its rate means something."""
 
+_LARGE = ("ledger", "loads", "valid_prefill", "valid_decode", "turns", "reprocessed", "followed")
+_CLOCKED = ("generations", "clocked")
+"""Tables as large as the log."""
+
 FEW = 5
 GATE_SHARE, GATE_REQUESTS, GATE_SINGLE_MS = 0.05, 3, 5_000.0
 
@@ -64,6 +72,7 @@ class Measures:
         settings: the rules that are asked, and their thresholds.
         aggregates: the rows of sums over many requests; none where not given.
         log_wall_ms: `wall_ms` of the whole log, of which this is a part.
+        whole: those that this is a part of.
     """
 
     def __init__(
@@ -79,6 +88,7 @@ class Measures:
         *,
         aggregates: pl.DataFrame | None = None,
         log_wall_ms: float | None = None,
+        whole: Measures | None = None,
     ) -> None:
         self.requests = requests
         self.intervals = intervals
@@ -90,6 +100,9 @@ class Measures:
         self.settings = settings or Settings()
         self._answers: dict[Check, Answer | Crashed] = {}
         self._log_wall_ms = log_wall_ms
+        self._parts: dict[Callable[[Measures], list[Measures]], list[Measures]] = {}
+        all_there = whole is not None and requests is whole.requests
+        self.of_requests: dict[str, Any] = whole.of_requests if whole and all_there else {}
         self.aggregates = aggregates if aggregates is not None else pl.DataFrame(schema=schema(Aggregate))
 
     # --- who
@@ -102,10 +115,10 @@ class Measures:
                 return str(frame["engine"].mode().sort()[0])
         return self.setup.engine
 
-    @cached_property
+    @from_requests
     def generations(self) -> pl.DataFrame:
         """Requests that generate text: embeddings, reranks and benchmarks stay out of attribution."""
-        return self.requests.filter(pl.col("kind") == "generation")
+        return passing(self.requests, pl.col("kind") == "generation")
 
     @cached_property
     def logged(self) -> Setup:
@@ -137,9 +150,25 @@ class Measures:
         day = self.machine.measured_on
         return "on paper" if day is None else f"measured on this machine on {day}"
 
+    def parts(self, split: Callable[[Measures], list[Measures]]) -> list[Measures]:
+        """What these measures fall into, split once."""
+        if split not in self._parts:
+            self._parts[split] = split(self)
+        return self._parts[split]
+
+    def forget(self, *, but_clock: bool) -> None:
+        """Let go of tables as large as the log; they are made anew for whoever asks again.
+
+        Args:
+            but_clock: keep who ran beside whom, which takes longest.
+        """
+        for name in ("overlap", "decoding", *_LARGE, *(() if but_clock else _CLOCKED)):
+            self.__dict__.pop(name, None)
+            self.of_requests.pop(name, None)
+
     # --- where the time goes
 
-    @cached_property
+    @from_requests
     def attribution(self) -> attribution.Attribution:
         """Phase times and shares over all generations."""
         return attribution.attribute(self.generations)
@@ -165,32 +194,32 @@ class Measures:
 
     # --- samples
 
-    @cached_property
+    @from_requests
     def valid_prefill(self) -> pl.DataFrame:
         """Generations whose prefill rate means something."""
         return self.generations.filter(IS_VALID_PREFILL)
 
-    @cached_property
+    @from_requests
     def valid_decode(self) -> pl.DataFrame:
         """Generations whose decode rate means something."""
         return self.generations.filter(IS_VALID_DECODE)
 
-    @cached_property
+    @from_requests
     def prefill_tok_s(self) -> float | None:
         """Median prefill rate over valid samples."""
         return median(self.valid_prefill.select(1000 * pl.col("prefill_tokens") / pl.col("prefill_ms")))
 
-    @cached_property
+    @from_requests
     def decode_tok_s(self) -> float | None:
         """Median decode rate over valid samples."""
         return median(self.valid_decode.select(1000 * pl.col("decode_steps") / pl.col("decode_ms")))
 
-    @cached_property
+    @from_requests
     def ms_per_token(self) -> float | None:
         """Median time per generated token over valid samples, ms."""
         return median(self.valid_decode.select(pl.col("decode_ms") / pl.col("decode_steps")))
 
-    @cached_property
+    @from_requests
     def prefill_fit(self) -> PrefillFit | None:
         """This log's own prefill cost: ms against evaluated and cached tokens."""
         valid = self.valid_prefill
@@ -224,7 +253,7 @@ class Measures:
 
     # --- prompts and cache
 
-    @cached_property
+    @from_requests
     def cached_share(self) -> float | None:
         """Share of prompt tokens that came from the cache, over requests where both are known."""
         known = self.generations.drop_nulls(["cached_tokens", "prompt_tokens"])
@@ -235,6 +264,26 @@ class Measures:
     def turns(self) -> pl.DataFrame:
         """The generations, each beside the one before it on its slot: see `rules.sessions.turns`."""
         return turns(self.generations, serial=self.serial)
+
+    @cached_property
+    def reprocessed(self) -> pl.Series:
+        """The ``row`` of each turn that the engine read from its start: see `rules.sessions.reprocessed`."""
+        return reprocessed(self.turns, self.events)["row"]
+
+    @cached_property
+    def followed(self) -> pl.DataFrame:
+        """The turns, each beside the request that it goes on with: see `rules.conversations.follow`."""
+        return follow(self.turns)
+
+    @from_requests
+    def loads(self) -> pl.DataFrame:
+        """The requests, each beside the last use of its model: see `rules.loads`."""
+        return loads(self.requests)
+
+    @from_requests
+    def clocked(self) -> pl.DataFrame:
+        """The generations with their place on the clock: see `rules.concurrency.clocked`."""
+        return clocked(self.requests, self.generations)
 
     @cached_property
     def overlap(self) -> Overlap:
@@ -276,7 +325,7 @@ class Measures:
         """The rule's thresholds in force, by name."""
         return self.settings.of(rule)
 
-    @cached_property
+    @from_requests
     def ledger(self) -> Ledger:
         """The generations as they were, for counterfactuals."""
         rows = self.generations.with_columns(prefill_tokens=EVALUATED)

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.frames import beside, without
+
 if TYPE_CHECKING:
     from rules.savings import Array
 
 RUN = ("run", "model")
 SLOT = (*RUN, "slot")
 REQUEST = ("source", "run", "request_id")
+_PLACES = ("source", *SLOT, "first_line", "line")
+_BESIDE = ("prompt", "talk", "partner", "previous", "held", "answer", "reusable", "grows", "carries")
 
 STEPS = 5
 """Fewer pairs show no pattern: of six prompts in random order, one in 720 grows every time."""
@@ -73,9 +77,10 @@ def turns(requests: pl.DataFrame, *, serial: bool = False) -> pl.DataFrame:
 def _beside(requests: pl.DataFrame, speakers: tuple[str, ...]) -> pl.DataFrame:
     held = pl.coalesce("context_tokens", pl.col("prompt") + pl.col("output_tokens").fill_null(0))
     answer = pl.coalesce(pl.col("context_tokens") - pl.col("prompt"), "output_tokens")
-    return (
-        requests.with_row_index("row")
-        .with_columns(prompt=PROMPT, part=pl.col("row").min().over("source"))
+    rows = requests.with_row_index("row")
+    told = (
+        rows.select("row", *_PLACES, "context_tokens", "output_tokens", prompt=PROMPT)
+        .with_columns(part=pl.col("row").min().over("source"))
         .sort("run", "part", "first_line", "line", maintain_order=True)
         .with_columns(
             talk=pl.col("row").first().over(speakers),
@@ -89,15 +94,24 @@ def _beside(requests: pl.DataFrame, speakers: tuple[str, ...]) -> pl.DataFrame:
             grows=pl.col("prompt").is_between(pl.col("previous"), 2 * pl.col("held"), closed="right"),
             carries=pl.col("prompt") - pl.col("previous") >= CARRIED_SHARE * pl.col("answer"),
         )
-        .drop("part")
         .sort("row")
     )
+    return beside(rows, told.select(_BESIDE))
 
 
-def growing(turned: pl.DataFrame, steps: int = STEPS) -> pl.DataFrame:
-    """The turns that grow, of slots that carry conversations: enough pairs, and most of them upwards."""
-    pairs = turned.filter(pl.col("grows").is_not_null())
-    return pairs.filter(_steady("talk", steps) | _steady("partner", steps)).filter("grows")
+def growing(turned: pl.DataFrame, steps: int = STEPS, but: pl.Series | None = None) -> pl.DataFrame:
+    """The turns that grow, of slots that carry conversations: enough pairs, and most of them upwards.
+
+    Args:
+        turned: see `turns`.
+        steps: pairs that are enough.
+        but: the ``row`` of turns that don't count.
+    """
+    pairs = turned.select("row", "talk", "partner", "grows").with_row_index("at").drop_nulls("grows")
+    if but is not None:
+        pairs = without(pairs, but)
+    steady = pairs.filter(_steady("talk", steps) | _steady("partner", steps))
+    return turned[steady.filter("grows")["at"]]
 
 
 def _steady(group: str, steps: int) -> pl.Expr:
@@ -134,17 +148,17 @@ def answers_fit(turned: pl.DataFrame) -> bool | None:
 def placed(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """The events with the ``row`` they happened to: by request id, else the next of ``rows`` to end."""
     named = events.filter(pl.col("request_id").is_not_null())
-    by_id = named.join(rows.select(*REQUEST, "row").unique(REQUEST, keep="first"), on=REQUEST, how="left")
-    by_line = (
-        events.filter(pl.col("request_id").is_null())
-        .sort("line")
-        .join_asof(
-            rows.select("source", "run", "line", "row").sort("line"),
-            on="line",
-            by=["source", "run"],
-            strategy="forward",
-            check_sortedness=False,
-        )
+    meant = rows.select(*REQUEST, "row").join(named, on=REQUEST, how="semi", maintain_order="left")
+    by_id = named.join(meant.unique(REQUEST, keep="first"), on=REQUEST, how="left")
+    unnamed = events.filter(pl.col("request_id").is_null())
+    if not unnamed.height:
+        return by_id
+    by_line = unnamed.sort("line").join_asof(
+        rows.select("source", "run", "line", "row").sort("line"),
+        on="line",
+        by=["source", "run"],
+        strategy="forward",
+        check_sortedness=False,
     )
     return pl.concat([by_id, by_line])
 

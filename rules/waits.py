@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from rules.kv_pool import larger_pool
@@ -180,17 +181,19 @@ def busy_until(requests: pl.DataFrame) -> pl.DataFrame:
 
 def started_at_once(timed: pl.DataFrame, slots: int, at_once_ms: float) -> pl.DataFrame:
     """Requests that began as another ended, on a server whose slots were all busy until then."""
-    starts = timed.with_row_index("at").select("source", "run", "at", t="clock_start_ms", step=pl.lit(1))
-    ends = timed.select("source", "run", at=pl.lit(None, pl.UInt32), t="clock_end_ms", step=pl.lit(-1))
-    process = ("source", "run")
-    walked = (
-        pl.concat([starts, ends])
-        .sort("source", "run", "t", "step")
-        .with_columns(
-            running=pl.col("step").cum_sum().over(process),
-            freed=pl.when(pl.col("step") < 0).then("t").forward_fill().over(process),
-        )
-        .filter(pl.col("step") > 0)
-    )
-    chosen = walked.filter((pl.col("running") == slots) & (pl.col("t") - pl.col("freed") <= at_once_ms))
-    return timed.with_row_index("at").join(chosen.select("at"), on="at", how="semi")
+    rows = timed.select("source", "run", "clock_start_ms", "clock_end_ms").with_row_index("at")
+    processes = rows.partition_by("source", "run", include_key=False)
+    if not rows.height:
+        return timed
+    at = pl.concat([_as_one_ended(process, slots, at_once_ms) for process in processes]).sort()
+    return timed[at].with_columns(at=at)
+
+
+def _as_one_ended(process: pl.DataFrame, slots: int, at_once_ms: float) -> pl.Series:
+    """The places ``at`` of such requests of one process; an end comes before a start of the same moment."""
+    begun = process.sort("clock_start_ms", maintain_order=True)
+    starts, ends = begun["clock_start_ms"].to_numpy(), process["clock_end_ms"].sort().to_numpy()
+    over = np.searchsorted(ends, starts, side="right")
+    running = np.arange(1, starts.size + 1) - over
+    since_ms = starts - ends[over - 1]
+    return begun["at"].filter(pl.Series((running == slots) & (over > 0) & (since_ms <= at_once_ms)))

@@ -16,7 +16,7 @@ _VERSION = re.compile(r"(.*?)(@\d[\d.]*)?")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CLOCK = re.compile(r"Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|(?<![\w-])\d[\d:.+TZ-]*(?![\w-])")
 _PLAIN = re.compile(
-    r"\d{1,7}|\d{4}-\d\d-\d\dT?[\d:.+Z-]*|[\d:.+TZ-]*[:.+TZ-][\d:.+TZ-]*|\d\d[AP]M"
+    r"\d{1,7}|\d{4}-\d\d-\d\dT?[\d:.+Z-]*|\d*[:.+TZ-][\d:.+TZ-]*|\d\d[AP]M"
     r"|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mon|Tue|Wed|Thu|Fri|Sat|Sun|std(?:out|err)|F|P|pod|pid|ip|DEBUG|INFO|WARN|ERROR|MESSAGE"
     r"|APIServer|ApiServer|EngineCore\w*|Worker_\w*|DPCoordinator|GRPC|DBG|time|level|msg|id|line"
 )

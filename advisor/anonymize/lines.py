@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _END = MAX_LINE // 2
 _SIGNS = re.compile(rb"[\s{}\[\](),:;|+=*_-]*")
 
-_LAST_SIGNS = re.compile(rb"[\s{}\[\](),;]*$")
+_LAST_SIGNS = re.compile(rb"(?<![\s{}\[\](),;])[\s{}\[\](),;]*$")
 
 
 class Rewriter:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from advisor.anonymize.prose import Prose
     from parsers.stream import Taken
 
-_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)"
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|(?<![\w\\])'(?:[^'\\]|\\.)*'(?!\w)"
 _OPEN = r"\"(?:[^\"\\]|\\.)*\\?$"
 _TOKEN = re.compile(
     rf"(?P<quoted>{_QUOTED})|(?P<open>{_OPEN})"
@@ -55,7 +55,7 @@ _INTS = re.compile(r"\[\s*-?\d+(?:\s*,\s*-?\d+){7,}\s*,?\s*\]?")
 _CARRIED = {"log", "MESSAGE", "message", "msg"}
 """Keys under which carriers keep a whole line."""
 _LABELS = {"CONTAINER_NAME", "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT"}
-_NAMED = re.compile(r"(\w+)\s*[=:]\s*[bru]?$")
+_NAMED = re.compile(r"\b(\w+)\s*[=:]\s*[bru]?$")
 """What stands before a text in quotes and names it, without quotes of its own."""
 _SECRET = re.compile(r"(?i).*(?:api_?key|password|passwd|secret|authorization|cookie)s?")
 _ASKED = re.compile(r"([?&][\w-]+=)[^&\s\"'#]+")

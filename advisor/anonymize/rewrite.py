@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from parsers.setup import Setup
     from parsers.stream import Watch
 
-_MOVED = ("source", "offset")
+_MOVED = ("source", "offset", "label")
 """Columns that say where the file is, and where in it."""
 
 
@@ -204,7 +204,7 @@ def _difference(old: Rows, new: Rows) -> str | None:
         if not before.equals(after):
             return _first_difference(name, before, after)
     for one, other in zip_longest(old[1], new[1]):
-        said, says = (setup.model_dump(exclude={"source"}) if setup else {} for setup in (one, other))
+        said, says = (setup.model_dump(exclude={*_MOVED}) if setup else {} for setup in (one, other))
         if said != says:
             fact = next(name for name in said or says if said.get(name) != says.get(name))
             return f"the setup of line {(said or says)['line']}, {fact}"

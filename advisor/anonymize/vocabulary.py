@@ -26,7 +26,7 @@ PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|_|\w")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|[a-zA-Z])|\(\?P?<?[=!\w]*>?")
 _OPTIONAL = re.compile(r"\(\?:|\)\?|[ ]?\?|\[ ?_-?\]\??")
 _BEFORE = re.compile(r"\(\?:(\w+)\|(\w+)\)(\w+)")
-_AFTER = re.compile(r"(\w+)\(\?:(\w+)\|(\w+)\)")
+_AFTER = re.compile(r"\b(\w+)\(\?:(\w+)\|(\w+)\)")
 _DEEPEST = 5
 _OF_PYTHON = {"__doc__", "__module__", "__qualname__", "__annotations__"}
 """What Python says of a class: no format reads by it."""
@@ -62,7 +62,7 @@ def _of_lines(fmt: Format) -> Iterator[str]:
     for literal in fmt.identify:
         yield literal.decode("utf-8", "replace")
     for line in fmt.lines:
-        for part in (line.needle, line.word, line.pattern.pattern):
+        for part in (line.needle, line.word, line.source):
             yield part.decode("utf-8", "replace")
 
 

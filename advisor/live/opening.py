@@ -12,6 +12,7 @@ from advisor.errors import InputError, MissingError
 from advisor.live.tails import TailedLog
 from advisor.redact import printable
 from advisor.sources.files import STDIN, Input, expand, last_written
+from advisor.sources.stores import is_store
 from parsers import SourceReader, Stream
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def tailed(
             from advisor.sources.served import Served
 
             tails.append(Served(one, token=token, formats=formats))
-        elif "://" in one:
+        elif "://" in one and not is_store(one):
             raise InputError(f"{one}: give a server as http://HOST:PORT or https://HOST:PORT.")
         elif one == STDIN:
             tails.append(_log(_standard_input(), engine, formats))
@@ -96,6 +97,8 @@ def _files(named: str) -> list[Input]:
     Raises:
         InputError: there can be none.
     """
+    if is_store(named):
+        raise InputError(f"{named}: an object in a store doesn't grow; read it with `phasewise analyze`.")
     inputs, problems = expand([named])
     for problem in problems:
         if not isinstance(problem, MissingError):

@@ -34,9 +34,10 @@ _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
-    r"|[\U000e0000-\U000e007f\ufdd0-\ufdef\ufffe\uffff]"
+    r"|[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f]"
+    r"|[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f\ufdd0-\ufdef\ufffe\uffff]"
 )
-_TRAILING = re.compile(r"[\s.,;:!?'\")\]}>]+$")
+_TRAILING = re.compile(r"(?<![\s.,;:!?'\")\]}>])[\s.,;:!?'\")\]}>]+$")
 _ALONE = re.compile(r"(?<![\w.@/\\\[-])[A-Za-z_]\w*(?:[.-]\w+)*(?![\w-])")
 _SHORTEST = 3
 _COMMON_NAMES = {

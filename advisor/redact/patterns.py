@@ -62,7 +62,9 @@ def _private(kind: str, pattern: str) -> Private:
 
 
 TOKENS = (
-    _private("secret", r"(?P<it>-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))"),
+    _private(
+        "secret", r"(?P<it>-----BEGIN [A-Z ]*PRIVATE KEY(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
+    ),
     _private("secret", rf"(?<![A-Za-z0-9])(?P<it>{_TOKEN})"),
     _private("secret", r"\bssh-(?:rsa|dss|ed25519) +(?P<it>AAAA[A-Za-z0-9+/=]{12,}(?: +\S+@\S+)?)"),
     _private("secret", r"(?i:\b(?:bearer|basic)\s+)(?P<it>[A-Za-z0-9+/=._~-]{6,})"),
@@ -73,7 +75,7 @@ SECRETS = (
     _private("secret", r"(?i:\bauthorization['\"]?\s*[=:]\s*['\"]?token\s+)(?P<it>[^\s'\"]+)"),
     _private("secret", r"(?i:\b(?:api key(?: provided)?|password is)[: ]+)(?P<it>[^\s'\",;]{6,})"),
     _private("secret", r"(?i:hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)(?P<it>[\w/-]+)"),
-    _private("secret", rf"(?i:(?<![a-z]){_CALLED}s?['\"]?\s*[=:]\s*\[)(?P<it>['\"][^\]]*)(?=\])"),
+    _private("secret", rf"(?i:(?<![a-z]){_CALLED}s?['\"]?\s*[=:]\s*\[)(?P<it>['\"][^\]]*)"),
     _private("secret", rf"(?i:(?<![a-z]){_CALLED}[_a-z]*['\"]?\s*[=:]\s*)(?!(?i:bearer|basic) )(?:{_VALUE})"),
     _private("secret", rf"(?i:(?:{_OPTION}|\bpassword)\s+)(?:{_VALUE})"),
     _private("secret", r"(?i:(?:--api[-_]key[= ]|\b(?:password|api[-_]key)['\"]?\s*[=:]\s*))(?P<it>\d{6,})"),

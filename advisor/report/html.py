@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from advisor.report import page, tables
+from advisor.report import groups, page, tables
 from advisor.report.charts import CSS, REQUESTS, drawn, version
 from advisor.report.listing import Listing
 from advisor.report.rows import Rows
@@ -66,6 +66,7 @@ def render(report: Report, measures: Measures) -> str:
             listing=listing,
             measured=_told(tables.measured(report, tables.LONG)),
             concurrency=page.concurrency(report),
+            groups=groups.context(report.groups),
             setup=page.named_setup(report),
             starts=page.starts(report),
             facts=tables.facts(report),

@@ -10,6 +10,7 @@ import polars as pl
 
 from advisor.report.page import VISIBLE
 from advisor.report.rows import MOST_POINTS, WORDS, said
+from rules.lines import MOST_SAMPLES
 from rules.words import count
 
 if TYPE_CHECKING:
@@ -118,7 +119,10 @@ class Listing:
         if self.rows.drawn.height < self.shown:
             points = f"charts draw {count(MOST_POINTS)} of {count(self.of)} requests as points"
             said = f"{said}, and {points}" if said else points.capitalize()
-        how = "the slowest, and others spread evenly over the log. Numbers and fits are of all requests."
+        numbers = "Numbers and fits are of all requests."
+        if self.of > MOST_SAMPLES:
+            numbers = f"Numbers are of all requests, fits of {count(MOST_SAMPLES)} spread over the log."
+        how = f"the slowest, and others spread evenly over the log. {numbers}"
         return f"{said}: {how}" if said else ""
 
     def first_page(self) -> list[list[str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from advisor.report import tables
+from advisor.report import groups, tables
 from advisor.report.page import (
     bar,
     concurrency,
@@ -85,6 +85,7 @@ def _render(report: Report, findings: int, *, unicode: bool) -> str:
             left_out=len(report.findings) - findings,
             rows=tables.measured(report, tables.LONG),
             concurrency=concurrency(report),
+            groups=groups.context(report.groups),
             setup=named_setup(report),
             starts=starts(report),
             facts=tables.facts(report),

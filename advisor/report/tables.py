@@ -52,7 +52,7 @@ _TOKENS = {
     "evaluated": "prefill_tokens",
     "output": "output_tokens",
 }
-_NO_FACT = {"source", "line", "origin", "disputed", "devices"}
+_NO_FACT = {"source", "line", "label", "origin", "disputed", "devices"}
 
 
 def measured(analysis: Analysis, at: tuple[str, ...] = SHORT) -> list[tuple[str, ...]]:

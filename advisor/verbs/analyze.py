@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from advisor.command import end, options, read, require, words, writes_unicode
-from advisor.options import Given, Inputs, NoRedact, PageFormat, Paths, Selection, grouped
+from advisor.options import By, Given, Inputs, NoRedact, PageFormat, Paths, Selection, grouped
+
+if TYPE_CHECKING:
+    from advisor.model import Analysis
 
 
 @grouped
@@ -19,6 +22,7 @@ def analyze(
     *,
     format: Annotated[PageFormat, typer.Option(help="What to print.")] = PageFormat.TERMINAL,  # noqa: A002
     everything: Annotated[bool, typer.Option("--all", help="All findings, each with its evidence.")] = False,
+    by: By = None,
     svg: Annotated[Path | None, typer.Option(help="Write the page as a picture too.")] = None,
     inputs: Inputs,
     selection: Selection,
@@ -27,26 +31,30 @@ def analyze(
 ) -> None:
     """Say which phase eats the latency, why, what to change, and what that would save."""
     require(paths)
-    from advisor.ticket import report
+    from advisor.analysis import analyze as analysis_of
 
     if svg is not None:
-        from advisor.output import require_folder
+        from advisor.output import target
 
-        require_folder(svg)
-    asked = options(selection, given, no_redact=no_redact)
+        target(svg, paths)
+    asked = options(selection, given, no_redact=no_redact, by=by)
     reading = read(paths, inputs)
-    made, _ = report(reading, asked, words(context))
-    if format is PageFormat.JSON:
+    made: Analysis
+    if format is PageFormat.MD:
+        from advisor.report.markdown import render
+        from advisor.ticket import report
+
+        made, _ = report(reading, asked, words(context))
+        sys.stdout.write(render(made, unicode=writes_unicode()))
+    elif format is PageFormat.JSON:
         from advisor.output import json_text
 
-        sys.stdout.write(json_text(made.analysis, unicode=writes_unicode()))
-    elif format is PageFormat.MD:
-        from advisor.report.markdown import render
-
-        sys.stdout.write(render(made, unicode=writes_unicode()))
+        made = analysis_of(reading, asked)
+        sys.stdout.write(json_text(made, unicode=writes_unicode()))
     else:
         from advisor.report.terminal import show
 
+        made = analysis_of(reading, asked)
         show(made, everything=everything)
     if svg is not None:
         from advisor.report.terminal import save_svg

@@ -43,7 +43,7 @@ def compare(
 
     output = target(output, [before, after])
     asked = options(selection, no_redact=no_redact)
-    then, now = (read([side], inputs) for side in (before, after))
+    then, now = (read([side], inputs, whole=True) for side in (before, after))
     sides = (measure(side, asked, once=True) for side in (named_apart(then, now, asked.words), now))
     _write(say(*sides, filtered=asked.filters != Filters()), kind, output)
     for reading in (then, now):

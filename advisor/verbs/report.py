@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from advisor.command import end, options, read, require, require_one_stdin, words, writes_unicode
-from advisor.options import Given, Inputs, NoRedact, Output, Paths, ReportFormat, Selection, grouped
+from advisor.options import By, Given, Inputs, NoRedact, Output, Paths, ReportFormat, Selection, grouped
 
 
 @grouped
@@ -25,6 +25,7 @@ def report(
         str | None,
         typer.Option(metavar="PATH", help="Logs of before a change: a section says whether it helped."),
     ] = None,
+    by: By = None,
     inputs: Inputs,
     selection: Selection,
     given: Given,
@@ -45,9 +46,9 @@ def report(
     output = target(output, paths if baseline is None else [*paths, baseline])
     if charts is not None:
         require_folder(charts)
-    asked = options(selection, given, no_redact=no_redact)
-    reading = read(paths, inputs)
-    before = None if baseline is None else read([baseline], inputs)
+    asked = options(selection, given, no_redact=no_redact, by=by)
+    reading = read(paths, inputs, whole=baseline is not None)
+    before = None if baseline is None else read([baseline], inputs, whole=True)
     made, rows = make(reading, asked, words(context), before)
     text = text_of(made, rows, kind, unicode=output is not None or writes_unicode())
     if charts is not None:

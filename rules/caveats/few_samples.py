@@ -36,7 +36,7 @@ ID = "few-samples"
 
 def check(m: Measures) -> Caveat | None:
     """Say of which phase, and how many there are."""
-    rows = m.generations
+    rows = m.generations.select("prefill_tokens", "prefill_ms", "decode_ms")
     prefills = rows.filter(pl.col("prefill_ms").is_not_null())
     decodes = rows.filter(pl.col("decode_ms").is_not_null())
     few = []

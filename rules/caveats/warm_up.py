@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.deployments import deployments
-from rules.measures import FEW
+from rules.measures import FEW, IS_VALID_DECODE, IS_VALID_PREFILL
 from rules.rule import Caveat
 from rules.words import duration
 
@@ -56,15 +56,15 @@ def check(m: Measures) -> Caveat | None:
 
 def _slower_first(m: Measures) -> list[tuple[str, float, float]]:
     shown = [run for run, setup in enumerate(m.setups) if setup.origin]
-    first = (
-        m.generations.filter(pl.col("run").is_in(shown)).sort("line").unique(["source", "run"], keep="first")
-    )
+    places = m.generations.select("source", "run", "line").with_row_index("at")
+    earliest = places.group_by("source", "run").agg(pl.col("at").get(pl.col("line").arg_min()))
+    first = m.generations[earliest["at"].sort()].filter(pl.col("run").is_in(shown))
     return [found for found in (_prefill(m, first), _decode(m, first)) if found is not None]
 
 
 def _prefill(m: Measures, first: pl.DataFrame) -> tuple[str, float, float] | None:
     fit = m.prefill_fit
-    rows = first.join(m.valid_prefill.select("source", "line"), on=["source", "line"], how="semi")
+    rows = first.filter(IS_VALID_PREFILL)
     if fit is None or m.valid_prefill.height < FEW or not rows.height:
         return None
     expected = fit.model.predict_ms(
@@ -76,7 +76,7 @@ def _prefill(m: Measures, first: pl.DataFrame) -> tuple[str, float, float] | Non
 
 def _decode(m: Measures, first: pl.DataFrame) -> tuple[str, float, float] | None:
     usual = m.ms_per_token
-    rows = first.join(m.valid_decode.select("source", "line"), on=["source", "line"], how="semi")
+    rows = first.filter(IS_VALID_DECODE)
     if usual is None or m.valid_decode.height < FEW or m.decoding.speculative:
         return None
     return _slower(

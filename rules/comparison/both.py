@@ -71,7 +71,7 @@ class Both:
     def rows(self) -> pl.DataFrame:
         """The generations of both sides that came to an end, each side in the order of time."""
         sides = [
-            _sized(m.overlap.requests.filter(~UNFINISHED)).with_columns(after=pl.lit(value=late))
+            sized(m.overlap.requests.filter(~UNFINISHED)).with_columns(after=pl.lit(value=late))
             for late, m in ((False, self.before), (True, self.after))
         ]
         return pl.concat(sides)
@@ -176,7 +176,8 @@ class Both:
         return float(np.clip(max(shares), 0.02, GENTLE))
 
 
-def _sized(requests: pl.DataFrame) -> pl.DataFrame:
+def sized(requests: pl.DataFrame) -> pl.DataFrame:
+    """Requests side by side (`rules.concurrency.Overlap.requests`) with the sizes to match them by."""
     reached = pl.col("cached_tokens") + EVALUATED / 2
     stalled = pl.col("stalled_ms") / pl.col("decode_ms")
     columns = ("source", "run", "line", "engine", "model", "prompt_tokens", "cached_tokens", "prefill_tokens")

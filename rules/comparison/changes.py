@@ -25,7 +25,7 @@ Key: TypeAlias = tuple[str, str, str]
 _SAME_BYTES = 0.02
 """Logs round sizes to two digits after the point."""
 
-_NOT_FACTS = ("source", "line", "origin", "disputed", "devices")
+_NOT_FACTS = ("source", "line", "label", "origin", "disputed", "devices")
 _OF_MODEL = (
     "architecture",
     "parameters",

@@ -1,8 +1,9 @@
 """How much two sets of measurements differ, and how sure that is.
 
 Every interval is wide enough that all `EFFECTS` of a comparison hold together in 99 of 100 comparisons of a
-log with itself. Measurements of one process follow each other, and a hot machine stays hot for a while: each
-side is taken in the order of time, and the more neighbours are alike, the wider the interval.
+log with itself; ``alpha`` makes them wider, where many logs are compared. Measurements of one process follow
+each other, and a hot machine stays hot for a while: each side is taken in the order of time, and the more
+neighbours are alike, the wider the interval.
 
 How often a slower decode is found, by requests a side, with 5 % noise, over made logs of chats, retrieval and
 calls with no cache (30 pairs each); first noise that does not drift, then noise whose neighbours correlate
@@ -39,7 +40,9 @@ FLOOR = 0.02
 LEAST = 5
 """Measurements a side from which an effect is told."""
 
-_ALPHA = (1 - TOGETHER) / EFFECTS
+ALPHA = (1 - TOGETHER) / EFFECTS
+"""How often the interval of one effect does not hold the truth."""
+
 _MOST_ALIKE, _MOST_QUEUED, _MOST_OF_ALL = 0.95, 0.99, 0.5
 """Correlation of neighbours, the same in a queue, and of a side's values how few may count: two, even if all
 move together."""
@@ -101,7 +104,9 @@ class Effect:
         return moved / before if before > 0 else None
 
 
-def ratio_of_medians(before: Array, after: Array, inflation: float = 1.0) -> Effect | None:
+def ratio_of_medians(
+    before: Array, after: Array, inflation: float = 1.0, alpha: float = ALPHA
+) -> Effect | None:
     """The ratio of two medians, with no assumption on how the values are spread.
 
     A median lies between two of its sorted values (the binomial interval of a quantile); the intervals of
@@ -111,6 +116,7 @@ def ratio_of_medians(before: Array, after: Array, inflation: float = 1.0) -> Eff
         before: positive values, in the order of time.
         after: the same.
         inflation: the least by which the variance of a mean is larger than for independent values.
+        alpha: how often the interval may not hold the truth.
 
     Returns:
         None where so few values bound no median at this confidence; see `ratio_of_geometric_means`.
@@ -118,17 +124,17 @@ def ratio_of_medians(before: Array, after: Array, inflation: float = 1.0) -> Eff
     if min(before.size, after.size) < LEAST:
         return None
     logs = np.log(before), np.log(after)
-    (then, lower, upper), (now, lower_now, upper_now) = _intervals(logs, inflation)
+    (then, lower, upper), (now, lower_now, upper_now) = _intervals(logs, inflation, alpha)
     value = now - then
     low = value - float(np.hypot(now - lower_now, upper - then))
     high = value + float(np.hypot(upper_now - now, then - lower))
     return ratio(value, low, high, before.size, after.size) if np.isfinite(high - low) else None
 
 
-def _intervals(logs: tuple[Array, Array], inflation: float) -> list[tuple[float, float, float]]:
+def _intervals(logs: tuple[Array, Array], inflation: float, alpha: float) -> list[tuple[float, float, float]]:
     """Each side's median and its interval, infinite where so few values have none."""
     inflation = max(dependence(*(np.sign(values - np.median(values)) for values in logs)), inflation)
-    reach = critical(left(sum(values.size for values in logs), inflation) - 2)
+    reach = critical(left(sum(values.size for values in logs), inflation) - 2, alpha)
     found = []
     for values in logs:
         middle, ranks = (values.size - 1) / 2, reach * float(np.sqrt(values.size * inflation)) / 2
@@ -140,18 +146,21 @@ def _intervals(logs: tuple[Array, Array], inflation: float) -> list[tuple[float,
     return found
 
 
-def ratio_of_geometric_means(before: Array, after: Array, inflation: float = 1.0) -> Effect | None:
+def ratio_of_geometric_means(
+    before: Array, after: Array, inflation: float = 1.0, alpha: float = ALPHA
+) -> Effect | None:
     """The ratio of two geometric means, for few values: their logarithms scatter evenly enough for that.
 
     Args:
         before: positive values, in the order of time.
         after: the same.
         inflation: the least by which the variance of a mean is larger than for independent values.
+        alpha: how often the interval may not hold the truth.
 
     Returns:
         None for fewer than `LEAST` on a side, or where they bound nothing.
     """
-    found = difference_of_means(np.log(before), np.log(after), inflation)
+    found = difference_of_means(np.log(before), np.log(after), inflation, alpha)
     return found and ratio(found.value, found.low, found.high, found.n_before, found.n_after)
 
 
@@ -163,13 +172,16 @@ def ratio(value: float, low: float, high: float, n_before: int, n_after: int) ->
     return Effect(told, least, most, 1.0, n_before, n_after, float(np.log1p(FLOOR)))
 
 
-def difference_of_means(before: Array, after: Array, inflation: float = 1.0) -> Effect | None:
+def difference_of_means(
+    before: Array, after: Array, inflation: float = 1.0, alpha: float = ALPHA
+) -> Effect | None:
     """The difference of two means, of times that may be zero: Welch 1947 with dependent values.
 
     Args:
         before: values in the order of time, ms.
         after: the same.
         inflation: the least by which the variance of a mean is larger than for independent values.
+        alpha: how often the interval may not hold the truth.
 
     Returns:
         None for fewer than `LEAST` on a side.
@@ -182,7 +194,7 @@ def difference_of_means(before: Array, after: Array, inflation: float = 1.0) -> 
     reach = 0.0
     if total > 0:
         freedom = total**2 / float((variance**2 / (np.array([before.size, after.size]) - 1)).sum())
-        reach = critical(left(freedom, inflation)) * float(np.sqrt(total))
+        reach = critical(left(freedom, inflation), alpha) * float(np.sqrt(total))
     least = FLOOR * float(before.mean())
     return Effect(value, value - reach, value + reach, 0.0, before.size, after.size, least)
 
@@ -236,8 +248,8 @@ def left(freedom: float, inflation: float) -> float:
     return freedom / float(np.sqrt(inflation))
 
 
-def critical(freedom: float) -> float:
+def critical(freedom: float, alpha: float = ALPHA) -> float:
     """Student's t that an effect must exceed, two-sided."""
     from scipy.special import stdtrit  # type: ignore[import-untyped]
 
-    return float(stdtrit(max(freedom, 1.0), 1 - _ALPHA / 2))
+    return float(stdtrit(max(freedom, 1.0), 1 - alpha / 2))

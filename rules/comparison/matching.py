@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rules.comparison.effect import LEAST, critical, dependence, left, ratio
+from rules.comparison.effect import ALPHA, LEAST, critical, dependence, left, ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,9 @@ def in_both(after: Mask, strata: Codes) -> Mask:
     return kept
 
 
-def matched_ratio(log_value: Array, after: Mask, strata: Codes, sizes: list[Size]) -> Effect | None:
+def matched_ratio(
+    log_value: Array, after: Mask, strata: Codes, sizes: list[Size], alpha: float = ALPHA
+) -> Effect | None:
     """The ratio after over before of values that are compared within strata only.
 
     log value = stratum + effect * after + slopes * log sizes, by Huber's M-estimator (1964), which far-off
@@ -93,6 +95,7 @@ def matched_ratio(log_value: Array, after: Mask, strata: Codes, sizes: list[Size
         after: which are after the change.
         strata: a number for each stratum; one that only one side has is left out.
         sizes: what the values depend on within a stratum.
+        alpha: how often the interval may not hold the truth.
 
     Returns:
         None for fewer than `LEAST` samples a side in strata that both sides have, or no freedom to judge.
@@ -113,7 +116,7 @@ def matched_ratio(log_value: Array, after: Mask, strata: Codes, sizes: list[Size
     value, pulls, bread = _huber(design, log_value[kept], groups, prior, freedom)
     inflation = dependence(pulls[~side, 0], pulls[side, 0], fitted=groups.count + 1)
     meat = inflation * n / freedom * (pulls.T @ pulls) + prior
-    reach = critical(left(freedom, inflation)) * float(np.sqrt((bread @ meat @ bread)[0, 0]))
+    reach = critical(left(freedom, inflation), alpha) * float(np.sqrt((bread @ meat @ bread)[0, 0]))
     return ratio(value, value - reach, value + reach, n - n_after, n_after)
 
 

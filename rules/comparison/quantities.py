@@ -9,7 +9,13 @@ import numpy as np
 import polars as pl
 
 from rules.comparison.dimensions import COMPANY, STALLED, span
-from rules.comparison.effect import LEAST, difference_of_means, ratio_of_geometric_means, ratio_of_medians
+from rules.comparison.effect import (
+    ALPHA,
+    LEAST,
+    difference_of_means,
+    ratio_of_geometric_means,
+    ratio_of_medians,
+)
 from rules.comparison.matching import in_both, matched_ratio
 from rules.comparison.queueing import Entangled, entangled
 from rules.comparison.strata import Stratum, strata
@@ -98,22 +104,31 @@ class Quantity:
 
 
 SPEEDS, WAITS = ("prefill", "decode"), ("ttft", "total")
+NAMES = ("ttft", "queue", "load", "prefill", "decode", "total")
+"""Everything that is compared, in the order that a request goes through it."""
 
 
 def quantities(both: Both) -> list[Quantity]:
-    """Everything that is compared, in the order that a request goes through it."""
-    found = [
-        _wait(both, "ttft", both.first_token),
-        _phase(both, "queue"),
-        _phase(both, "load"),
-        of_speed(both.prefill, "prefill"),
-        of_speed(both.decode, "decode"),
-        _wait(both, "total", both.total),
-    ]
+    """Everything that is compared and that one side tells."""
+    found = [quantity(both, name) for name in NAMES]
     return [q for q in found if q.before.n or q.after.n]
 
 
-def _wait(both: Both, name: str, samples: Samples) -> Quantity:
+def quantity(both: Both, name: str, alpha: float = ALPHA) -> Quantity:
+    """One of `NAMES`, with intervals that don't hold the truth this often."""
+    match name:
+        case "ttft":
+            return _wait(both, name, both.first_token, alpha)
+        case "total":
+            return _wait(both, name, both.total, alpha)
+        case "prefill":
+            return of_speed(both.prefill, name, alpha)
+        case "decode":
+            return of_speed(both.decode, name, alpha)
+    return _phase(both, name, alpha)
+
+
+def _wait(both: Both, name: str, samples: Samples, alpha: float) -> Quantity:
     column = f"{name}_ms"
     before, after = _columns(both.warm, column)
     sides = _side(before), _side(after)
@@ -123,13 +138,13 @@ def _wait(both: Both, name: str, samples: Samples) -> Quantity:
     queue = entangled(both.warm, column)
     if queue.why_not is not None:
         told = Quantity(name, *sides, unknown=queue.why_not, without=both.waited)
-        return _with_alike(told, samples, both.inseparable)
+        return _with_alike(told, samples, alpha, both.inseparable)
     timed = before[before > 0], after[after > 0]
-    median = ratio_of_medians(*timed, queue.inflation)
-    geometric = None if median else ratio_of_geometric_means(*timed, queue.inflation)
-    mean = difference_of_means(before, after, queue.inflation)
+    median = ratio_of_medians(*timed, queue.inflation, alpha)
+    geometric = None if median else ratio_of_geometric_means(*timed, queue.inflation, alpha)
+    mean = difference_of_means(before, after, queue.inflation, alpha)
     as_it_was = Quantity(name, *sides, median, geometric, mean, without=both.waited)
-    return _with_alike(as_it_was, samples, both.inseparable)
+    return _with_alike(as_it_was, samples, alpha, both.inseparable)
 
 
 def _other_clocks(rows: pl.DataFrame, column: str) -> str | None:
@@ -148,24 +163,24 @@ def _other_clocks(rows: pl.DataFrame, column: str) -> str | None:
     return f"its clock starts at {before} before and at {after} after"
 
 
-def _phase(both: Both, name: str) -> Quantity:
+def _phase(both: Both, name: str, alpha: float) -> Quantity:
     """A phase that is mostly zero: the mean per request says what it costs."""
     before, after = _columns(both.warm, column := f"{name}_ms")
     queue = entangled(both.warm, column) if name == "queue" else Entangled()
     why = _too_few(before, after) or queue.why_not
-    mean = None if why else difference_of_means(before, after, queue.inflation)
+    mean = None if why else difference_of_means(before, after, queue.inflation, alpha)
     return Quantity(name, _side(before), _side(after), mean=mean, unknown=why)
 
 
-def of_speed(samples: Samples, name: str) -> Quantity:
+def of_speed(samples: Samples, name: str, alpha: float = ALPHA) -> Quantity:
     """A time per token, compared at like work."""
     kept = in_both(samples.after, samples.strata)
     shown = samples.frame.filter(kept) if kept.any() else samples.frame
     before, after = _columns(shown, "value")
-    return _with_alike(Quantity(name, _side(before), _side(after)), samples)
+    return _with_alike(Quantity(name, _side(before), _side(after)), samples, alpha)
 
 
-def _with_alike(q: Quantity, samples: Samples, why_not: str | None = None) -> Quantity:
+def _with_alike(q: Quantity, samples: Samples, alpha: float, why_not: str | None = None) -> Quantity:
     if why_not is not None:
         return replace(q, alike_unknown=why_not)
     if samples.missing is not None:
@@ -173,7 +188,7 @@ def _with_alike(q: Quantity, samples: Samples, why_not: str | None = None) -> Qu
     if samples.one_sided is not None:
         return replace(q, alike_unknown=f"{samples.one_sided.name} are told on one side only")
     kept = in_both(samples.after, samples.strata)
-    effect = matched_ratio(samples.log_value, samples.after, samples.strata, samples.sizes)
+    effect = matched_ratio(samples.log_value, samples.after, samples.strata, samples.sizes, alpha)
     return replace(
         q,
         alike=effect,

@@ -128,7 +128,8 @@ def _stretches(m: Measures, rest_ms: float) -> pl.DataFrame:
         context=pl.coalesce("context_tokens", pl.col("prompt_tokens") + pl.col("output_tokens"))
         - pl.col("output_tokens") / 2,
     ).drop_nulls()
-    numbered = m.overlap.requests.with_row_index("row").sort("start_ms", "row")
+    rows = m.overlap.requests.select("source", "line", "start_ms", "end_ms", "idle_ms")
+    numbered = rows.with_row_index("row").sort("start_ms", "row")
     fresh = (pl.col("idle_ms").is_null() | (pl.col("idle_ms") >= rest_ms)).cast(pl.Int64)
     return (
         numbered.with_columns(stretch=fresh.cum_sum())

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.loads import generations_in, loads
+from rules.loads import generations_in
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import loads_avoided
@@ -64,7 +64,7 @@ NVME_GB_S = 2.0
 
 def check(m: Measures) -> Answer:
     """Ask whether the disk is what a load waits for."""
-    rows = loads(m.requests)
+    rows = m.loads
     timed = (
         rows.join(_sizes(m, rows["run"].unique()), on="run", how="left", maintain_order="left")
         .filter("loaded")

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.loads import IDLE_MS, generations_in, loads
+from rules.loads import IDLE_MS, generations_in
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import loads_avoided
@@ -61,7 +61,7 @@ def check(m: Measures) -> Answer:
         return CannotTell("loads are not logged")
     if not m.requests["model"].count():
         return CannotTell("the log does not say which model a request used")
-    t, rows = m.thresholds(RULE), loads(m.requests)
+    t, rows = m.thresholds(RULE), m.loads
     soon = (pl.col("gap_ms") < t["idle_ms"]) | pl.col("gap_ms").is_null()
     turns = rows.drop_nulls("model").filter(pl.col("loaded") & pl.col("again") & pl.col("between") & soon)
     models = turns["model"].unique().sort().to_list()

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.loads import IDLE_MS, generations_in, loads, same_options
+from rules.loads import IDLE_MS, generations_in, same_options
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import loads_avoided
@@ -54,7 +54,7 @@ RULE = Rule(
 
 def check(m: Measures) -> Answer:
     """Ask whether loads follow pauses."""
-    rows = loads(m.requests)
+    rows = m.loads
     again = rows.filter(pl.col("loaded") & pl.col("again") & ~pl.col("between"))
     if not m.requests["load_ms"].count():
         return CannotTell("loads are not logged")

@@ -76,9 +76,9 @@ _KEEP_ALIVE = (
 
 def check(m: Measures) -> Answer:
     """Ask whether loads follow each other without need."""
-    changed = _changed(m)
-    rows = _beside(m.requests, m.thresholds(RULE))
-    again = rows.filter("again")
+    changed, t = _changed(m), m.thresholds(RULE)
+    rows = _beside(m.requests, t) if (m.requests["load_ms"] >= t["load_ms"]).any() else m.requests.clear()
+    again = rows.filter("again") if rows.height else rows
     if not again.height:
         return _from_starts(m, changed)
     share = again.height / rows.height

@@ -97,7 +97,7 @@ class PrefillFit:
 
     Attributes:
         model: The fitted model.
-        n: Usable samples.
+        n: Usable samples, or as many of them as were taken.
         outliers: Of those, left out of the final fit.
         span: Largest over smallest number of new tokens.
         median_error: Median |predicted / measured - 1| over all usable samples.
@@ -134,7 +134,8 @@ def fit_prefill(
         new_tokens: Tokens evaluated by each request.
         cached_tokens: Tokens each found in the cache.
         prefill_ms: Time each took. Samples with a missing or non-positive time or count are dropped; so
-            should the caller drop very short ones (a prefill below some 64 tokens runs like decode).
+            should the caller drop very short ones (a prefill below some 64 tokens runs like decode). Of more
+            than `rules.lines.MOST_SAMPLES` so many are taken.
         min_samples: Fewer than the default only for clean benchmark points.
 
     Returns:
@@ -142,11 +143,15 @@ def fit_prefill(
     """
     import numpy as np
 
+    from rules.lines import evenly
+
     new, cached, measured = (
         np.asarray(column, dtype=np.float64) for column in (new_tokens, cached_tokens, prefill_ms)
     )
     usable = (new > 0) & (cached >= 0) & (measured > 0) & np.isfinite(new + cached + measured)
-    new, cached, measured = new[usable], cached[usable], measured[usable]
+    taken = np.flatnonzero(usable)
+    taken = taken[evenly(taken.size)]
+    new, cached, measured = new[taken], cached[taken], measured[taken]
     n = int(new.size)
     if n == 0:
         return None

@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.attribution import busy_windows
-from rules.conversations import LOST_SHARE, PROVEN, follow, later_turns
+from rules.conversations import LOST_SHARE, PROVEN, later_turns
+from rules.frames import known, without
 from rules.measures import FEW, median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import REUSABLE, TOP_TOKENS, growing, in_place, reprocessed
+from rules.sessions import REUSABLE, TOP_TOKENS, growing, in_place
 from rules.words import duration, percent, plural
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("the prompt cache has room")
     if not m.generations.height and m.intervals["prefix_hit_rate"].count():
         return _windows(m)
-    told = m.turns.drop_nulls(["prompt", "cached_tokens", "prefill_ms"])
+    told = known(m.turns, ["prompt", "cached_tokens", "prefill_ms"])
     if not told.height:
         return CannotTell("cached tokens are not logged")
     missed = told.filter(2 * pl.col("cached_tokens") < pl.col("prompt"))
@@ -112,7 +113,7 @@ def check(m: Measures) -> Answer:
 
 
 def _later_turns(m: Measures) -> pl.DataFrame:
-    return later_turns(follow(m.turns)).join(reprocessed(m.turns, m.events), on="row", how="anti")
+    return without(later_turns(m.followed), m.reprocessed)
 
 
 def _host_cache(m: Measures, full: pl.DataFrame) -> Answer:
@@ -151,8 +152,9 @@ def _said(states: pl.DataFrame) -> str:
 
 def _grown(m: Measures) -> pl.DataFrame:
     """Turns that go on with the request before them on their slot, and missed the cache."""
-    told = m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti")
-    missed = growing(told).filter(pl.col("cached_tokens") < LOST_SHARE * pl.col("previous"))
+    missed = growing(m.turns, but=m.reprocessed).filter(
+        pl.col("cached_tokens") < LOST_SHARE * pl.col("previous")
+    )
     return missed.drop_nulls("prefill_ms").with_columns(kept="held")
 
 

@@ -33,10 +33,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.attribution import busy_windows, interval_verdict
+from rules.frames import known, without
 from rules.measures import VALID_PREFILL_TOKENS, median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import in_place, placed, reprocessed
+from rules.sessions import in_place, placed
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -71,14 +72,14 @@ def check(m: Measures) -> Answer:
     """Ask whether prompts that were just read are read again."""
     if m.engine in SWITCHED and m.setup.prefix_caching is False and not m.generations.height:
         return _switched_off(m)
-    told = m.turns.drop_nulls(["prompt", "cached_tokens", "prefill_ms"])
+    told = known(m.turns, ["prompt", "cached_tokens", "prefill_ms"])
     if not told.height and m.setup.prefix_caching and m.engine in SWITCHED:
         return NotApplicable("prefix caching is on")
     if not told.height:
         return CannotTell("cached tokens are not logged")
     if told["cached_tokens"].sum():
         return NotApplicable("some prompts come from the cache")
-    told = told.join(reprocessed(m.turns, m.events), on="row", how="anti")
+    told = without(told, m.reprocessed)
     least = max(VALID_PREFILL_TOKENS, BLOCKS * (m.setup.block_tokens or 0))
     t = m.thresholds(RULE)
     held = _held(m, told).filter(pl.col("prompt") >= least)

@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.contexts import doubled_context
+from rules.frames import without
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import CARRIED_SHARE, REUSABLE, in_place, reprocessed
+from rules.sessions import CARRIED_SHARE, REUSABLE, in_place
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ RULE = Rule(
 FLAT = 0.15
 """A message that is dropped and another that is added leave the length about where it was."""
 
+_NEEDED = ("source", "line", "row", "talk", "context_tokens", "output_tokens", "prefill_tokens", "prefill_ms")
+
 WHOLE_SHARE, SERVED_SHARE = 0.5, 0.3
 """Of a prompt, evaluated: most of it, or little more than what is new."""
 
@@ -64,7 +67,7 @@ WHOLE_SHARE, SERVED_SHARE = 0.5, 0.3
 def check(m: Measures) -> Answer:
     """Ask whether a conversation that the cache served is read anew since it stopped growing."""
     t = m.thresholds(RULE)
-    told = _sized(m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti"))
+    told = _sized(m.turns, m.reprocessed)
     if not told.height:
         return CannotTell("prompts and what of them was evaluated are not both logged")
     full = told.filter(
@@ -101,15 +104,18 @@ def check(m: Measures) -> Answer:
     )
 
 
-def _sized(turns: pl.DataFrame) -> pl.DataFrame:
-    """The turns in order, with what stood there before and whether they were read anew or served."""
+def _sized(turns: pl.DataFrame, reprocessed: pl.Series) -> pl.DataFrame:
+    """The turns in order, with what stood there before and whether they were read anew or served.
+
+    Those that the engine says it reprocessed are left out.
+    """
     size = pl.coalesce("prompt_tokens", pl.col("context_tokens") - pl.col("output_tokens"))
     before = pl.col("size", "output_tokens", "kept_after").shift(1).over("talk").name.suffix("_before")
     answer = CARRIED_SHARE * pl.col("output_tokens_before")
     flat = (pl.col("size") - pl.col("size_before")).abs() <= FLAT * pl.col("size_before")
     dropped = pl.col("size") < pl.col("size_before") + answer
     return (
-        turns.with_columns(size=size)
+        without(turns.select(*_NEEDED, size=size), reprocessed)
         .with_columns(kept_after=pl.coalesce("context_tokens", pl.col("size") + pl.col("output_tokens")))
         .drop_nulls(["size", "prefill_tokens", "prefill_ms"])
         .filter(pl.col("size") >= pl.col("prefill_tokens"))

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.contexts import doubled_context
+from rules.frames import known
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
-from rules.sessions import growing, reprocessed
+from rules.sessions import growing
 from rules.words import percent
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ CUT = ("prompt_truncated", "context_exceeded", "context_shift")
 def check(m: Measures) -> Answer:
     """Ask whether a conversation that the cache serves well is about to outgrow its context."""
     t = m.thresholds(RULE)
-    turns = growing(m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti"))
+    turns = growing(m.turns, but=m.reprocessed)
     if not turns.height:
         return NotApplicable("no slot carries a conversation of growing prompts")
-    told = turns.drop_nulls("cached_tokens")
+    told = known(turns, ["cached_tokens"])
     if not told.height:
         return CannotTell("cached tokens are not logged")
     if m.setup.context is None:

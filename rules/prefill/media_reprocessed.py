@@ -31,7 +31,7 @@ import polars as pl
 from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import BRIEF_STEPS, REUSABLE, growing, in_place, placed, reprocessed
+from rules.sessions import BRIEF_STEPS, REUSABLE, growing, in_place, placed
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -61,9 +61,8 @@ def check(m: Measures) -> Answer:
     media = m.events.filter(pl.col("kind") == "media")
     if not media.height:
         return NotApplicable("no line tells of images or sounds")
-    told = m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti")
     seen = placed(media, m.turns).drop_nulls("row").select("row").unique()
-    turns = growing(told, BRIEF_STEPS).join(seen, on="row", how="semi")
+    turns = growing(m.turns, BRIEF_STEPS, but=m.reprocessed).join(seen, on="row", how="semi")
     if not turns.height:
         return NotApplicable("the requests with images do not continue a conversation")
     turns = turns.filter(pl.col("previous") > 0).drop_nulls(["cached_tokens", "prefill_ms"])

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.frames import known
 from rules.measures import VALID_PREFILL_TOKENS, median
 from rules.prefill import cache_prompt_off
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
@@ -62,14 +63,18 @@ SAME_SHARE = 0.9
 
 def check(m: Measures) -> Answer:
     """Ask whether bursts of equal prompts are each read whole."""
-    told = m.turns.drop_nulls(["prompt", "cached_tokens", "prefill_ms"]).with_columns(
-        begun=pl.coalesce("clock_start_ms", pl.col("started_at").dt.epoch("ms").cast(pl.Float64))
+    models = pl.Enum(m.turns["model"].unique().drop_nulls().sort())
+    told = known(m.turns, ["prompt", "cached_tokens", "prefill_ms"]).select(
+        "run",
+        pl.col("model").cast(models),
+        *("source", "line", "row", "prompt", "cached_tokens", "prefill_ms", "total_ms"),
+        begun=pl.coalesce("clock_start_ms", pl.col("started_at").dt.epoch("ms").cast(pl.Float64)),
     )
-    timed = told.drop_nulls("begun")
+    timed = known(told, ["begun"])
     if not timed.height:
         return CannotTell("cached tokens or the times at which requests start are not logged")
     t = m.thresholds(RULE)
-    bursts = _bursts(timed, t["within_ms"]).filter(pl.len().over("burst") >= t["burst"])
+    bursts = _bursts(timed, t["within_ms"], t["burst"])
     again = bursts.filter(pl.col("fresh") & (pl.col("fresh").cum_sum().over("burst") > 1 - pl.col("had")))
     if not again.height:
         return NotApplicable("no equal, uncached prompts start together")
@@ -102,24 +107,25 @@ def check(m: Measures) -> Answer:
     )
 
 
-def _bursts(timed: pl.DataFrame, within_ms: float) -> pl.DataFrame:
+def _bursts(timed: pl.DataFrame, within_ms: float, fewest: float) -> pl.DataFrame:
     """Long prompts with the number of their burst, in which each starts while the one before it runs.
 
     ``fresh`` says that hardly anything came from the cache, ``had`` that one of the burst found all of it.
     """
     equal = (*RUN, "prompt")
-    before = pl.col("begun", "total_ms").shift(1).over(equal).name.suffix("_before")
-    gap = pl.col("begun") - pl.col("begun_before")
+    goes_on = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in equal)
+    gap = pl.col("begun") - pl.col("begun").shift(1)
+    joins = goes_on & (gap <= within_ms) & (gap < pl.col("total_ms").shift(1))
+    alone = ~pl.col("joins") & ~pl.col("joins").shift(-1, fill_value=False)
     return (
         timed.filter(pl.col("prompt") >= VALID_PREFILL_TOKENS)
         .sort(*equal, "begun")
-        .with_columns(before)
+        .with_columns(joins=joins.fill_null(value=False))
+        .filter(pl.lit(fewest <= 1) | ~alone)
+        .with_columns(burst=(~pl.col("joins")).cum_sum())
+        .filter(pl.len().over("burst") >= fewest)
         .with_columns(
-            joins=(gap <= within_ms) & (gap < pl.col("total_ms_before")),
             fresh=pl.col("cached_tokens") < FRESH_SHARE * pl.col("prompt"),
-        )
-        .with_columns(burst=(~pl.col("joins").fill_null(value=False)).cum_sum())
-        .with_columns(
-            had=(pl.col("cached_tokens") >= SAME_SHARE * pl.col("prompt")).any().over("burst").cast(pl.Int64)
+            had=(pl.col("cached_tokens") >= SAME_SHARE * pl.col("prompt")).any().over("burst").cast(pl.Int64),
         )
     )

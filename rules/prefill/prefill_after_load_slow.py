@@ -29,7 +29,7 @@ import polars as pl
 
 from rules.fits import alone, on_one_setup
 from rules.loads import LOAD_MS
-from rules.measures import median
+from rules.measures import IS_VALID_PREFILL, median
 from rules.prefilling import shorter_prefill, usual_ms
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.words import duration, plural
@@ -101,4 +101,4 @@ def _with_cold(m: Measures, load_ms: float) -> pl.DataFrame:
     first = pl.col("line") == pl.col("line").min().over("source", "run")
     loaded = (pl.col("load_ms") >= load_ms).fill_null(value=False)
     told = m.generations.with_columns(cold=loaded | (first & pl.col("run").is_in(started)))
-    return told.join(m.valid_prefill, on=["source", "line"], how="semi")
+    return told.filter(IS_VALID_PREFILL)

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rules.frames import known, without
 from rules.measures import FEW, median
 from rules.prefill import context_shift_invalidates, prefix_unstable
 from rules.prefilling import plausible_rate
@@ -54,7 +55,7 @@ from rules.prompts import (
 )
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import may_grow, reprocessed
+from rules.sessions import may_grow
 from rules.words import duration, percent, rate
 
 if TYPE_CHECKING:
@@ -85,10 +86,10 @@ _WONT_HELP = ("A smaller quant or speculative decoding: they speed up decode, no
 def check(m: Measures) -> Answer:
     """Ask whether long, uncached prompts are where the time goes."""
     t = m.thresholds(RULE)
-    told = m.turns.drop_nulls(["prompt", "prefill_ms"])
+    told = known(m.turns, ["prompt", "prefill_ms"])
     if not told.height:
         return CannotTell("prompt tokens and prefill time of the same request are not logged")
-    told = told.join(reprocessed(m.turns, m.events), on="row", how="anti")
+    told = without(told, m.reprocessed)
     share = float(told["prefill_ms"].sum()) / m.wall_ms if m.wall_ms else 0.0
     if share < t["prefill_share"]:
         return NotApplicable(f"reading prompts takes {percent(share)} of the time")

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.attribution import busy_windows
+from rules.frames import known
 from rules.measures import FEW
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
@@ -76,7 +77,7 @@ def check(m: Measures) -> Answer:
 
 
 def _requests(m: Measures, block: int) -> Answer:
-    told = m.turns.drop_nulls(["prompt", "cached_tokens", "prefill_ms"])
+    told = known(m.turns, ["prompt", "cached_tokens", "prefill_ms"])
     if told["cached_tokens"].sum():
         return NotApplicable("the prefix cache hits")
     shortest = told.select(pl.col("prompt").min()).item()

@@ -36,22 +36,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.conversations import pushed_out
+from rules.frames import known, passing, without
 from rules.measures import median
 from rules.prefill import media_reprocessed
 from rules.prefill.cache_evicted import host_cache_full, host_cache_on
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prefix_reused
-from rules.sessions import (
-    BRIEF_STEPS,
-    REUSABLE,
-    STEPS,
-    TOP_TOKENS,
-    answers_fit,
-    carry,
-    growing,
-    in_place,
-    reprocessed,
-)
+from rules.sessions import BRIEF_STEPS, REUSABLE, STEPS, TOP_TOKENS, answers_fit, carry, growing, in_place
 from rules.words import duration, percent
 
 if TYPE_CHECKING:
@@ -100,14 +91,13 @@ def check(m: Measures) -> Answer:
     t = m.thresholds(RULE)
     if m.finds(media_reprocessed):
         return NotApplicable("media-reprocessed says it")
-    told = m.turns.join(reprocessed(m.turns, m.events), on="row", how="anti")
-    turns = growing(told)
+    turns = growing(m.turns, but=m.reprocessed)
     steady = turns.height > 0
     if not steady:
-        turns = growing(told, BRIEF_STEPS)
+        turns = growing(m.turns, BRIEF_STEPS, but=m.reprocessed)
         if not carry(turns):
             return _not_brought_back(m)
-    turns = turns.filter(pl.col("previous") > 0).drop_nulls(["cached_tokens", "prefill_ms"])
+    turns = known(passing(turns, pl.col("previous") > 0), ["cached_tokens", "prefill_ms"])
     if turns.height < (STEPS if steady else BRIEF_STEPS):
         return CannotTell("cached tokens are not logged")
     reused = median(turns.select(pl.col("cached_tokens") / pl.col("previous"))) or 0.0
@@ -115,7 +105,7 @@ def check(m: Measures) -> Answer:
     if reused >= t["deep_share"] or (reused >= t["reused_share"] and not _part_at_one_place(missed)):
         return NotApplicable(f"{percent(reused)} of the prompt before comes from the cache")
     parts = median(missed.select("cached_tokens")) or 0.0
-    at_top, reused_once = parts < TOP_TOKENS, _reused_once(told, turns, parts)
+    at_top, reused_once = parts < TOP_TOKENS, _reused_once(m, turns, parts)
     one_talk = carry(turns) or reused_once
     never = not missed["cached_tokens"].sum()
     if (at_top and not one_talk) or (never and not steady):
@@ -149,10 +139,11 @@ def check(m: Measures) -> Answer:
     )
 
 
-def _reused_once(told: pl.DataFrame, turns: pl.DataFrame, parts: float) -> bool:
+def _reused_once(m: Measures, turns: pl.DataFrame, parts: float) -> bool:
     """Whether one of these slots once had nearly a whole prompt, far beyond the place where they part now."""
     least = pl.max_horizontal(NEARLY_ALL * pl.col("prompt"), pl.lit(2 * parts))
-    return told.filter(pl.col("cached_tokens") >= least).join(turns, on="talk", how="semi").height > 0
+    found = without(m.turns.filter(pl.col("cached_tokens") >= least), m.reprocessed)
+    return found.join(turns, on="talk", how="semi").height > 0
 
 
 def _part_at_one_place(missed: pl.DataFrame) -> bool:
@@ -175,7 +166,7 @@ def _not_brought_back(m: Measures) -> Answer:
     """Turns that lost their slot to another conversation, though a cache with room keeps every prompt."""
     if not host_cache_on(m) or host_cache_full(m).height:
         return NotApplicable("no slot carries a conversation of growing prompts")
-    out = pushed_out(m.turns, m.events, STEPS)
+    out = pushed_out(m, STEPS)
     if out is None or out.shown:
         return NotApplicable("no slot carries a conversation of growing prompts")
     change = prefix_reused(in_place(m.turns, out.lost, _lost(pl.min_horizontal("kept", "prompt"))))

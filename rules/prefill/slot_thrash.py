@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.conversations import pushed_out
+from rules.frames import known
 from rules.measures import FEW, median
 from rules.prefill import prefix_unstable
 from rules.prefill.cache_evicted import host_cache_full, host_cache_on, larger_cache
@@ -68,7 +69,7 @@ def check(m: Measures) -> Answer:
     """Ask whether turns miss the cache just where another conversation used their slot."""
     if not m.generations["slot"].count():
         return NotApplicable("no slots are logged")
-    told = m.turns.drop_nulls(["slot", "prompt", "cached_tokens", "prefill_ms"])
+    told = known(m.turns, ["slot", "prompt", "cached_tokens", "prefill_ms"])
     if not told.height:
         return CannotTell("cached tokens are not logged")
     missed = told.filter(2 * pl.col("cached_tokens") < pl.col("prompt"))
@@ -76,7 +77,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("most of what is read comes from the cache, or takes little time")
     if host_cache_full(m).height:
         return NotApplicable("the prompt cache is full: cache-evicted says it")
-    out = pushed_out(m.turns, m.events, m.thresholds(RULE)["lost"])
+    out = pushed_out(m, m.thresholds(RULE)["lost"])
     if out is None:
         return NotApplicable("no conversations are seen that push each other out")
     lost, alone, sessions, likely = out.lost, out.alone, out.sessions, out.shown

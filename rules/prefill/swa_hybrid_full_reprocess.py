@@ -33,7 +33,7 @@ import polars as pl
 from rules.measures import median
 from rules.rule import Confidence, NotApplicable, Phase, Rule
 from rules.savings import prefix_reused
-from rules.sessions import in_place, reprocessed
+from rules.sessions import in_place
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def check(m: Measures) -> Answer:
     said = m.events.filter(pl.col("kind") == "full_reprocess")
     if not said.height:
         return NotApplicable("the log has no line about it")
-    turns = m.turns.join(reprocessed(m.turns, m.events), on="row", how="semi").drop_nulls("prefill_ms")
+    turns = m.turns.filter(pl.col("row").is_in(m.reprocessed.implode())).drop_nulls("prefill_ms")
     again = turns.filter(pl.col("prompt") >= pl.col("previous"))
     if not again.height:
         return NotApplicable("the requests it happened to continue nothing that their slot held")

@@ -29,12 +29,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rules.frames import known, without
 from rules.measures import median
 from rules.prefill import cache_prompt_off, prefix_unstable, rag_chunks_too_many
 from rules.prompts import spread
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
 from rules.savings import prompts_cut
-from rules.sessions import EVALUATED, reprocessed
+from rules.sessions import EVALUATED
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ _NAMED = (prefix_unstable, cache_prompt_off, rag_chunks_too_many)
 def check(m: Measures) -> Answer:
     """Ask whether a long fixed part is read with every request."""
     t = m.thresholds(RULE)
-    rows = _one_model(m.turns.drop_nulls(["prompt_tokens", "output_tokens", "prefill_ms"]))
+    rows = _one_model(known(m.turns, ["prompt_tokens", "output_tokens", "prefill_ms"]))
     if rows.height < t["requests"]:
         return NotApplicable("too few requests to show a fixed part")
     shortest = int(rows["prompt_tokens"].sort()[0])
@@ -84,7 +85,7 @@ def check(m: Measures) -> Answer:
     near = rows.filter(pl.col("prompt_tokens") <= NEAR * shortest)
     if (spread(rows) or 0.0) < VARIED or near.height < NEAR_ENOUGH:
         return NotApplicable("the lengths show no fixed part")
-    told = rows.drop_nulls("cached_tokens").join(reprocessed(m.turns, m.events), on="row", how="anti")
+    told = without(rows.drop_nulls("cached_tokens"), m.reprocessed)
     if not told.height:
         return CannotTell("cached tokens are not logged, and a fixed part may come from the cache")
     cached = median(told.select("cached_tokens")) or 0.0

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.clocks import unplaced
-from rules.measures import GATE_SHARE, GATE_SINGLE_MS, median
+from rules.measures import GATE_SHARE, GATE_SINGLE_MS, IS_VALID_DECODE, median
 from rules.physics.batching import decode_tok_s_during_prefill
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Saving, Threshold
 from rules.savings import decode_scaled, significant
@@ -102,9 +102,7 @@ def _requests(m: Measures) -> Answer:
         return CannotTell(unplaced(m))
     if m.decoding.speculative:
         return CannotTell("with speculation, a token has no time of its own to compare")
-    valid = m.overlap.requests.join(
-        m.valid_decode.select("source", "line"), on=["source", "line"], how="semi"
-    )
+    valid = m.overlap.requests.filter(IS_VALID_DECODE)
     beside = pl.col("stalled_ms") / pl.col("decode_ms")
     stalled, clear = valid.filter(beside >= STALLED), valid.filter(beside <= CLEAR)
     if stalled.height < t["samples"]:

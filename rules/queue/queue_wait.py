@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.attribution import PHASES, SAMPLES, busy_samples
+from rules.frames import known
 from rules.measures import FEW, median
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
 from rules.savings import queue_scaled
@@ -204,6 +205,8 @@ def _unnamed(m: Measures) -> Finding | None:
     rows = m.generations.filter(pl.col("engine") == "ollama").drop_nulls(
         ["total_ms", "prefill_ms", "decode_ms"]
     )
+    if not rows.height:
+        return None
     named = sum((pl.col(f"{phase}_ms").fill_null(0) for phase in PHASES), pl.lit(0.0))
     waited = (
         rows.join(busy_until(m.requests), on=["source", "line"], how="left")
@@ -245,7 +248,7 @@ def _inferred(m: Measures) -> Answer:
     slots = m.setup.slots
     held = m.events.filter((pl.col("kind") == "aborted") & (pl.col("value") >= HELD_MS))
     held_ms = float(held["value"].sum())
-    timed = m.generations.drop_nulls(["clock_start_ms", "clock_end_ms"])
+    timed = known(m.generations, ["clock_start_ms", "clock_end_ms"])
     started = started_at_once(timed, slots, AT_ONCE_MS) if slots and slots > 1 else timed.clear()
     queued = started.height >= FEW and started.height >= 0.5 * timed.height
     blocked = m.worth(held_ms, held.height)

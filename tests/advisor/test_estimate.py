@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import typer
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
 
-from advisor.cli import app
+from advisor.cli import commands
 from advisor.estimate import SPARE_BYTES, estimate, what_if
 from advisor.estimate_inputs import Ask, Hardware, Model
 from advisor.gguf import read_gguf, read_model
@@ -33,7 +32,7 @@ def answered(*arguments: str | Path) -> dict[str, Any]:
     printed = StringIO()
     words = ["estimate", *(str(argument) for argument in arguments), "--format", "json"]
     with redirect_stdout(printed):
-        typer.main.get_command(app).main(words, prog_name="phasewise", standalone_mode=False)
+        commands().main(words, prog_name="phasewise", standalone_mode=False)
     data: dict[str, Any] = json.loads(printed.getvalue())
     return data
 

@@ -20,6 +20,7 @@ from advisor.report.charts.base import CSS, LIGHT, REQUESTS, WIDTH, Chart, Drawi
 from advisor.report.rows import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from advisor.ticket import Report
@@ -67,7 +68,7 @@ def _no_requests(rows: Rows) -> Missing:
 
 
 def save(report: Report, measures: Measures, folder: Path) -> list[Path]:
-    """Write each chart as SVG and as PNG, dark on white.
+    """Write each chart as SVG and as PNG, dark on white; all are drawn before the first is written.
 
     Args:
         report: what the pictures are to be of; its sources name them.
@@ -80,23 +81,30 @@ def save(report: Report, measures: Measures, folder: Path) -> list[Path]:
     Raises:
         InputError: the folder can't be written.
     """
-    import vl_convert
+    from advisor.output import replacing
 
-    rows = Rows(measures)
-    values = rows.drawn_records()
-    written: list[Path] = []
+    pictures = {folder / name: picture for name, picture in _pictures(report, Rows(measures))}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for chart in drawn(rows, LIGHT)[0]:
-            spec = titled(chart, ", ".join(source.path for source in report.sources))
-            spec["datasets"] = {**spec.get("datasets", {}), REQUESTS: values}
-            svg, png = (folder / f"{chart.name}.{kind}" for kind in ("svg", "png"))
-            svg.write_text(vl_convert.vegalite_to_svg(spec, vl_version=version()), "utf-8")
-            png.write_bytes(vl_convert.vegalite_to_png(spec, vl_version=version(), scale=PNG_SCALE))
-            written += [svg, png]
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror or error}.") from None
-    return written
+        raise InputError(f"{folder}: can't be written ({error.strerror or error}).") from None
+    for path, picture in pictures.items():
+        with replacing(path) as file:
+            file.write(picture)
+    return list(pictures)
+
+
+def _pictures(report: Report, rows: Rows) -> Iterator[tuple[str, bytes]]:
+    """Each chart's files by name; whatever a chart says, nothing is fetched to draw it."""
+    import vl_convert
+
+    values = rows.drawn_records()
+    for chart in drawn(rows, LIGHT)[0]:
+        spec = titled(chart, ", ".join(source.path for source in report.sources))
+        spec["datasets"] = {**spec.get("datasets", {}), REQUESTS: values}
+        how: dict[str, Any] = {"vl_version": version(), "allowed_base_urls": []}
+        yield f"{chart.name}.svg", vl_convert.vegalite_to_svg(spec, **how).encode()
+        yield f"{chart.name}.png", vl_convert.vegalite_to_png(spec, scale=PNG_SCALE, **how)
 
 
 def titled(chart: Chart, of: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Model(NamedTuple):
 
 def version(data: Any) -> dict[str, Any]:
     """The answer of ``/api/version``."""
-    return {"engine_version": text(data, "version")}
+    return {"engine_version": text(data, "version") if isinstance(data, dict) else None}
 
 
 def is_version(data: Any) -> bool:
