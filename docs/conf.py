@@ -53,8 +53,8 @@ NAVIGATION = {
     "index": (
         ("Start", ("quickstart", "reading-a-report", "watching", "two-phases", "faq")),
         ("Use", ("engines/README", "runner", "comparing", "ci-gate", "fleet", "sharing")),
-        ("Look up", ("cli", "knobs", "rules/README", "formats", "columns")),
-        ("Extend", ("adding-a-format", "adding-a-rule", "architecture", "testing")),
+        ("Look up", ("cli", "knobs", "rules/README", "formats", "columns", "performance")),
+        ("Extend", ("adding-a-format", "adding-a-rule", "architecture", "testing", "fuzzing")),
     ),
     "engines/README": (("", pages_in("engines")),),
     "rules/README": (("", pages_in("rules")),),

@@ -140,12 +140,11 @@ def test_a_wrong_verb_or_output(tmp_path: Path, arguments: list[str], words: tup
     refused(phasewise(*arguments, cwd=tmp_path), 2, *words)
 
 
-def test_the_log_itself_is_not_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [["export", "--format", "csv", "-o"], ["analyze", "--svg"]])
+def test_the_log_itself_is_not_overwritten(tmp_path: Path, arguments: list[str]) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(LOG.read_bytes())
-    refused(
-        phasewise("export", "server.log", "-o", log, "--format", "csv", cwd=tmp_path), 2, "the log itself"
-    )
+    refused(phasewise(*arguments, log, "server.log", cwd=tmp_path), 2, "the log itself")
     assert log.read_bytes() == LOG.read_bytes()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 import unicodedata
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,17 @@ from markdown_it import MarkdownIt
 from advisor import redact
 from advisor.reading import read
 from advisor.report.markdown import code, escape
-from tests.advisor.helpers import Asked, bare, one_sentence, phasewise, prefixed, snippet
+from advisor.sources.files import Input, blocks
+from tests.advisor.helpers import (
+    Asked,
+    bare,
+    environment,
+    one_sentence,
+    phasewise,
+    prefixed,
+    refused,
+    snippet,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,6 +195,66 @@ def test_a_prompt_that_quotes_timings_adds_no_row(tmp_path: Path, layout: Any, d
 def _rows(folder: Path, log: str) -> pl.DataFrame:
     (folder / "x.log").write_text(log)
     return read([str(folder / "x.log")]).tables.requests.drop("line", "first_line", "offset")
+
+
+# --- files that are none
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
+def test_what_never_ends_ends(tmp_path: Path) -> None:
+    """Devices, a hole, a link to itself: a sentence, soon, in little memory."""
+    with (tmp_path / "hole.log").open("wb") as file:
+        file.truncate(200 << 20)
+    (tmp_path / "loop.log").symlink_to("loop.log")
+    for name, said in {
+        "/dev/zero": "this is a binary file",
+        "/dev/urandom": "this is a binary file",
+        "hole.log": "this is a binary file",
+        "loop.log": "no such file",
+    }.items():
+        ran = phasewise(name, cwd=tmp_path)
+        refused(ran, 2 if name == "loop.log" else 3, name, said)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits there")
+@pytest.mark.parametrize("line", [b"slot print_timing: id  0 | task 1 | ", b"\0", b"{", b"\xff"])
+def test_one_endless_line(tmp_path: Path, line: bytes) -> None:
+    """Of 100 MB, between two requests: it is passed over, and takes a few megabytes."""
+    log = prefixed([Asked(900, 700, 100, 2500)]).encode()
+    with (tmp_path / "x.log").open("wb") as file:
+        file.write(log)
+        for _ in range(100):
+            file.write((line * (1_000_000 // len(line) + 1))[:1_000_000])
+        file.write(b"\n" + log)
+    code = (
+        "import resource, sys; from advisor.reading import read;"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        "print([s.requests for s in read(sys.argv[1:]).sources],"
+        "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "x.log"],
+        capture_output=True,
+        env=environment(),
+        timeout=100,
+        check=True,
+    )
+    requests, _, grown = ran.stdout.decode().partition("] ")
+    assert requests == "[2"
+    assert int(grown) * (1 if sys.platform == "darwin" else 1024) < 80 << 20
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="open files can't be cut there")
+def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
+    log = prefixed([Asked(900, 700, 100, 2500)] * 9000).encode()
+    path = tmp_path / "x.log"
+    path.write_bytes(log)
+    coming = blocks(Input(str(path)))
+    begun = next(coming)
+    os.truncate(path, len(begun) + 500)
+    got = begun + b"".join(coming)
+    assert log.startswith(got)
+    assert len(got) < len(log)
 
 
 # --- for any text

@@ -163,6 +163,9 @@ def test_a_sample_keeps_the_slowest_and_spreads_and_is_always_the_same(
         "number"
     ].to_list()
     assert "lists 400 of 1,000 requests" in Listing(rows).sampled
+    assert "Numbers and fits are of all requests" in Listing(rows).sampled
+    monkeypatch.setattr("advisor.report.listing.MOST_SAMPLES", 500)
+    assert Listing(rows).sampled.endswith("Numbers are of all requests, fits of 500 spread over the log.")
 
 
 def test_everything_is_there_where_there_is_little(tmp_path: Path) -> None:

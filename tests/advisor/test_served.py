@@ -9,6 +9,7 @@ import pytest
 
 from advisor.analysis import Options, analyze
 from advisor.reading import Reading
+from advisor.sources.served import ollama
 from advisor.sources.served.llama_server import Slots
 from advisor.sources.served.phases import phase_of
 from parsers.records import Aggregate, Event, Interval
@@ -147,6 +148,11 @@ def test_what_a_window_was_spent_on(
     rate = None if read is None else read / 0.49
     row = Interval(running=running, waiting=waiting, decode_tokens=made, prefill_tok_s=rate)
     assert phase_of(row, Slots(sum(slots), *slots, 0, 0) if slots else None) == phase
+
+
+@pytest.mark.parametrize("answer", [[], "0.13", None, 3, {"version": ["0.13"]}])
+def test_a_version_that_is_none(answer: Any) -> None:
+    assert ollama.version(answer) == {"engine_version": None}
 
 
 def test_ollama_tells_its_models_and_that_its_log_tells_more() -> None:

@@ -330,9 +330,25 @@ def garbage(handler: BaseHTTPRequestHandler) -> None:
     handler.wfile.write(b"\x1b]0;gotcha\x07 220 ready " + TOKEN.encode() + b"\r\n\r\n")
 
 
+def large_head(handler: BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    for number in range(20_000):
+        handler.wfile.write(b"X-%d: %s\r\n" % (number, b"x" * 500))
+
+
+def soon(handler: BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+    for _ in range(1000):
+        handler.wfile.write(b"HTTP/1.1 102 Processing\r\n\r\n")
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize(
     ("page", "answer_s", "words"),
     [
+        (large_head, 20.0, "not HTTP"),
+        (soon, 0.3, "not within 0.3 s"),
         (drip, 0.3, "not within 0.3 s"),
         (drip_head, 0.3, "not within 0.3 s"),
         (flood, 20.0, "larger than"),
@@ -356,6 +372,25 @@ def test_answers_that_are_none(
     assert time.monotonic() - began_s < 10
     assert TOKEN not in str(refused.value)
     assert "gotcha" not in str(refused.value)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate"])
+def test_an_answer_is_not_unpacked(encoding: str) -> None:
+    packed = gzip.compress(b"# TYPE " * (8 << 20), mtime=0)
+
+    def bomb(handler: BaseHTTPRequestHandler) -> None:
+        assert handler.headers["Accept-Encoding"] == "identity"
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", encoding)
+        handler.send_header("Content-Length", str(len(packed)))
+        handler.end_headers()
+        handler.wfile.write(packed)
+
+    with standing() as stand:
+        stand.pages["/metrics"] = bomb
+        asked = Web(stand.address)
+        assert asked.get("/metrics").body == packed
+        asked.close()
 
 
 def test_closing_does_not_wait_for_an_answer() -> None:

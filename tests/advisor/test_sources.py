@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from advisor.errors import InputError, UnrecognisedError
 from advisor.reading import read
+from advisor.sources import packed
 from advisor.sources.files import Input, blocks, expand
 from tests.advisor.helpers import SAMPLES, Asked, environment, prefixed
 
@@ -125,14 +126,94 @@ def test_parts_packed_one_after_the_other(
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
 def test_a_cut_gives_what_came_before_and_then_says_so(tmp_path: Path, codec: str, share: float) -> None:
     data = prefixed([Asked(500 + i, 300 + i * 1.7, 100, 2500 + i * 3.1) for i in range(2000)]).encode()
-    packed = CODECS[codec](data)
+    whole = CODECS[codec](data)
     path = tmp_path / "x.log"
-    path.write_bytes(packed[: int(share * len(packed))])
+    path.write_bytes(whole[: int(share * len(whole))])
     parts: list[bytes] = []
     with pytest.raises(InputError, match="broken or cut off"):
         parts.extend(blocks(Input(str(path))))
     assert data.startswith(b"".join(parts))
     assert parts or share < 0.5 or codec == "bzip2"
+
+
+def test_zeros_after_a_packed_file_are_none_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.log.gz"
+    path.write_bytes(gzip.compress(LOG.encode()) + bytes(100_000) + gzip.compress(b"more\n") + bytes(7))
+    assert b"".join(blocks(Input(str(path)))) == LOG.encode() + b"more\n"
+
+
+def test_frames_to_be_skipped(tmp_path: Path) -> None:
+    pack, skipped = zstandard.ZstdCompressor().compress, b"\x5a\x2a\x4d\x18\x04\0\0\0note"
+    path = tmp_path / "x.log.zst"
+    path.write_bytes(skipped + pack(b"text one\n") + skipped + skipped + pack(b"text two\n") + skipped)
+    assert b"".join(blocks(Input(str(path)))) == b"text one\ntext two\n"
+
+
+@pytest.mark.parametrize("at", [-8, -5, -3], ids=["checksum", "its end", "length"])
+def test_a_changed_byte_is_noticed(tmp_path: Path, at: int) -> None:
+    changed = bytearray(gzip.compress(LOG.encode()))
+    changed[at] ^= 1
+    path = tmp_path / "x.log.gz"
+    path.write_bytes(changed)
+    parts: list[bytes] = []
+    with pytest.raises(InputError, match="broken or cut off"):
+        parts.extend(blocks(Input(str(path))))
+    assert LOG.encode().startswith(b"".join(parts))
+
+
+def test_gzip_without_its_fast_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "isal.igzip_lib", cast("Any", None))
+    path = tmp_path / "x.log.gz"
+    path.write_bytes(gzip.compress(LOG.encode() * 5000) + gzip.compress(b"more\n"))
+    assert b"".join(blocks(Input(str(path)))) == LOG.encode() * 5000 + b"more\n"
+    path.write_bytes(gzip.compress(LOG.encode())[:-4])
+    with pytest.raises(InputError, match="broken or cut off"):
+        list(blocks(Input(str(path))))
+
+
+def _far_reaching() -> bytes:
+    parameters = zstandard.ZstdCompressionParameters(window_log=28, compression_level=1)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    return packer.compress(LOG.encode()) + packer.flush()
+
+
+def _large_dictionary() -> bytes:
+    return lzma.compress(LOG.encode(), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}])
+
+
+@pytest.mark.parametrize(
+    ("pack", "program"), [(_far_reaching, "zstd -dc --long=31"), (_large_dictionary, "xz -dc")]
+)
+def test_what_takes_much_memory_to_unpack(tmp_path: Path, pack: Callable[[], bytes], program: str) -> None:
+    path = tmp_path / "x y.log"
+    path.write_bytes(pack())
+    with pytest.raises(InputError) as refused:
+        list(blocks(Input(str(path))))
+    way_on = f"`{program} '{path}' | phasewise analyze -`"
+    said = "takes more than 128 MiB of memory to unpack"
+    assert str(refused.value) == f"{path}: {said}; if it is one: {way_on}."
+
+
+@pytest.mark.parametrize("codec", ["gzip", "bzip2", "xz", "zstd"])
+def test_a_file_that_unpacks_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
+    """The log in front of it counts, and ten unpacked megabytes of it do; a gigabyte in truth."""
+    monkeypatch.setattr(packed, "FREE_BYTES", 10 << 20)
+    path = tmp_path / "bomb.log"
+    path.write_bytes(CODECS[codec](LOG.encode()) + CODECS[codec]((b"n" * 30_000 + b"\n") * 2_000))
+    reading = read([str(path)])
+    assert [source.requests for source in reading.sources] == [3]
+    assert reading.sources[0].bytes < 32 << 20
+    (said,) = reading.problems
+    assert "unpacks to more than 500 times its size, which no log does; if it is one: `" in said
+
+
+def test_folders_in_circles(folder: Path) -> None:
+    (folder / "deep" / "round").symlink_to(folder / "deep", target_is_directory=True)
+    (folder / "deep" / "er" / "up").symlink_to(folder, target_is_directory=True)
+    (folder / "loop.log").symlink_to(folder / "loop.log")
+    assert names("**/*.jsonl") == [os.path.join("deep", "er", "d.jsonl")]  # noqa: PTH118
+    assert names("deep") == [os.path.join("deep", "er", "d.jsonl")]  # noqa: PTH118
+    assert expand(["loop.log"])[0] == []
 
 
 @pytest.mark.parametrize(
