@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from advisor import unread
 from advisor.diagnosis import NO_DIAGNOSIS, Diagnosis, by_engine, diagnose
 from advisor.facts import complete
 from advisor.filters import Filters, redacted
-from advisor.model import (
-    Analysis,
-    CaveatModel,
-    FindingModel,
-    Groups,
-    SavingModel,
-    UnansweredModel,
-    VerdictModel,
-)
+from advisor.model import Analysis, CaveatModel, FindingModel, SavingModel, UnansweredModel, VerdictModel
 from advisor.redact import Plain, Redactor
 from advisor.redact.order import number_secrets
 from advisor.redact.setups import cleaned, redacted_setup
@@ -29,17 +22,18 @@ from rules.attribution import Verdict, interval_verdict, verdict
 from rules.deployments import deployments, main_setup
 from rules.hardware import CPU_BACKENDS, Machine
 from rules.measures import FEW, Measures
-from rules.rule import Caveat, Confidence
+from rules.rule import Confidence
 from rules.settings import Settings
 from rules.words import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from advisor.group_model import Groups
     from advisor.options import GroupBy
     from advisor.reading import Reading
     from parsers import Tables
-    from rules.rule import Finding
+    from rules.rule import Caveat, Finding
 
 
 _TAKES_TIME = 0.1
@@ -115,22 +109,22 @@ def told(diagnosis: Diagnosis, measures: Measures, reading: Reading, options: Op
         findings=[FindingModel.model_validate(f) for f in diagnosis.findings],
         combined_saving=None if together is None else SavingModel.model_validate(together),
         unanswered=[UnansweredModel(rule=r, reason=why) for r, why in diagnosis.unanswered.items()],
-        caveats=[CaveatModel.model_validate(c) for c in (*_interrupted(reading), *diagnosis.caveats)],
-        groups=None if options.by is None else _groups(measures, options.by),
+        caveats=[CaveatModel.model_validate(c) for c in (*_of_inputs(reading, options), *diagnosis.caveats)],
+        groups=_groups(measures, reading, options),
     )
 
 
-def _interrupted(reading: Reading) -> list[Caveat]:
-    if reading.interrupted is None:
-        return []
-    said = f"Reading was interrupted after {reading.interrupted}; this is of what was read."
-    return [Caveat("interrupted", said)]
+def _of_inputs(reading: Reading, options: Options) -> list[Caveat]:
+    return [replace(caveat, text=options.text(caveat.text)) for caveat in unread.caveats(reading)]
 
 
-def _groups(measures: Measures, by: GroupBy) -> Groups:
+def _groups(measures: Measures, reading: Reading, options: Options) -> Groups | None:
+    """The groups that the user asked for, of what passes the filters."""
+    if options.by is None or _nothing_passes(reading.tables, measures, options.filters):
+        return None
     from advisor.by import grouped
 
-    return grouped(measures, by.value)
+    return grouped(measures, options.by.value, interrupted=reading.interrupted is not None)
 
 
 def _nothing_passes(read: Tables, kept: Measures, filters: Filters) -> bool:
@@ -163,7 +157,7 @@ def measure(reading: Reading, options: Options, *, once: bool = False) -> Measur
     requests, intervals, events = (as_one(rows, joined, setups) for rows in (requests, intervals, events))
     counts = reading.counts
     if once:
-        told, requests = requests.height, told_once(requests)
+        told, requests = requests.height, told_once(requests, [s.label for s in reading.setups])
         counts = replace(counts, repeated_requests=told - requests.height)
     setup = main_setup(requests, intervals, setups).model_copy(deep=True)
     _complete(setup, options)
@@ -238,7 +232,7 @@ def _healthy(m: Measures, findings: list[Finding], decided: Verdict) -> bool | N
     faults = [f for f in findings if f.fault]
     if any(f.confidence is not Confidence.POSSIBLE for f in faults):
         return False
-    enough = m.valid_decode.height >= FEW or m.valid_prefill.height >= FEW
+    enough = m.decode_samples >= FEW or m.prefill_samples >= FEW
     if faults or not enough or decided.phase == "unknown":
         return None
     served = (part for engine in by_engine(m) for part in deployments(engine))

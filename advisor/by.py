@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from advisor.diagnosis import by_engine, diagnose
-from advisor.model import (
+from advisor.group_answer import answer
+from advisor.group_model import (
     DifferenceModel,
     GroupModel,
     Groups,
@@ -14,17 +15,19 @@ from advisor.model import (
     OtherWorkModel,
     OutlierModel,
     OwnFindingModel,
+    SampledModel,
 )
+from advisor.section import Rate
 from advisor.summary import rounded, summarise
+from rules.attribution import busy_samples
 from rules.catalogue import all_rules
 from rules.comparison.changes import settings, work
-from rules.comparison.quantities import SPEEDS, WAITS
+from rules.comparison.quantities import WAITS
 from rules.comparison.sentences import sentence
 from rules.deployments import deployments
 from rules.groups import group
-from rules.outliers import LEAST_REQUESTS, outliers
+from rules.outliers import outliers
 from rules.rule import Finding
-from rules.words import duration, percent, plural
 
 if TYPE_CHECKING:
     from parsers.setup import Setup
@@ -42,41 +45,44 @@ _TRIVIAL = {"model": {"model", "engine_version"}, "engine": {"engine", "engine_v
 _OTHER_SIZE, _OTHER_SHARE = 1.25, 0.1
 """From here on sizes, in ratio, and shares are others."""
 
-_WHAT = {
-    "queue": "waiting for a slot",
-    "load": "loading the model",
-    "prefill": "prefill",
-    "decode": "decode",
-    "ttft": "the time to first token",
-    "total": "the total time",
-}
+_OWN = {"name", "together_tok_s"}
+"""Of a group, what no summary has."""
 
 
-def grouped(measures: Measures, by: By) -> Groups:
-    """The groups of these measures."""
+def grouped(measures: Measures, by: By, *, interrupted: bool = False) -> Groups:
+    """The groups of these measures.
+
+    Args:
+        measures: of all rows.
+        by: what they are apart by.
+        interrupted: not all of the inputs were read.
+    """
     grouping = group(measures, by)
     found = outliers(grouping)
     told = [_outlier(name, found, grouping, explain=i < EXPLAINED) for i, name in enumerate(found.groups)]
     return Groups(
         by=by,
         told_by=grouping.naming,
-        sentence=_sentence(grouping, found, told),
+        sentence=answer(grouping, found, told, interrupted=interrupted),
         judged=len(found.judged),
+        sampled=_sampled(found),
         groups=[_group(one) for one in grouping.groups],
         outliers=told,
     )
 
 
-def named(name: str | None, by: By) -> str:
-    """A group in words."""
-    unknown = {"hour": "no clock", "model": "model not told"}
-    return unknown.get(by, "not told") if name is None else name
-
-
 def _group(one: Group) -> GroupModel:
     summary = summarise(one.measures)
-    shared = {name: getattr(summary, name) for name in GroupModel.model_fields if name != "name"}
-    return GroupModel(name=one.name, **shared)
+    shared = {name: getattr(summary, name) for name in GroupModel.model_fields if name not in _OWN}
+    return GroupModel(name=one.name, together_tok_s=_together(one.measures), **shared)
+
+
+def _together(m: Measures) -> Rate:
+    """What all requests together generate, by an engine's windows or batches in which any ran."""
+    rates = busy_samples(m.intervals)["decode_tok_s"].drop_nulls()
+    rates = rates.filter(rates > 0)
+    median = rates.median()
+    return Rate(n=rates.len(), p50=round(median, 2) if isinstance(median, float) else None)
 
 
 def _outlier(name: str | None, found: Outliers, grouping: Grouping, *, explain: bool) -> OutlierModel:
@@ -84,7 +90,7 @@ def _outlier(name: str | None, found: Outliers, grouping: Grouping, *, explain: 
     phases = [one for one in mine if one.quantity.name not in WAITS]
     phase = phases[0].quantity.name if phases else None
     here = next(one.measures for one in grouping.groups if one.name == name)
-    rest = grouping.without(set(found.groups) | set(found.too_few))
+    rest = grouping.without({*found.groups, *found.too_few, None})
     return OutlierModel(
         group=name,
         slower=mine[0].slower,
@@ -175,80 +181,7 @@ def _firing(m: Measures, ids: set[str]) -> set[str]:
     return fire
 
 
-def _sentence(grouping: Grouping, found: Outliers, told: list[OutlierModel]) -> str:
-    """The answer: which groups stand out and in what; that none does; or why that can't be told."""
-    by = grouping.by
-    if len(grouping.groups) < 2:
-        only = grouping.groups[0].name if grouping.groups else None
-        nothing = f"Nothing here tells its {by}." if only is None else f"All of this is one {by}, {only}."
-        return f"{nothing} There is nothing to compare."
-    if not found.quantities:
-        return _untold(grouping, found)
-    few, two = _not_judged(found, by), len(found.judged) == 2
-    if not told and two:
-        one, other = (named(name, by) for name in found.judged)
-        return f"Between {one} and {other} no difference can be told.{_seen(found)}{few}"
-    if not told and found.mixed:
-        what = listed([_WHAT[name] for name in found.mixed])
-        kinds = f"{plural(len(found.judged), by)} of several kinds"
-        return f"{kinds}: they differ in {what}, and none of them is the outlier.{few}"
-    if not told:
-        return f"None of {plural(len(found.judged), by)} stands out.{_seen(found)}{few}"
-    first = told[0]
-    alike = [one for one in told if one.slower == first.slower]
-    where = _cost(first, found) if len(alike) == 1 else "." if first.slower else ": they are faster."
-    if two:
-        other = next(named(name, by) for name in found.judged if name != first.group)
-        return f"{named(first.group, by)} is slower than {other}{where} Of two, neither is the outlier.{few}"
-    names = listed([named(one.group, by) for one in alike])
-    verb = "stands" if len(alike) == 1 else "stand"
-    return f"{names} {verb} out among {plural(len(found.judged), by)}{where}{few}"
-
-
-def _cost(one: OutlierModel, found: Outliers) -> str:
-    """In what, and what that costs a request: as the end of a sentence."""
-    of = next(out for out in found.found if out.group == one.group)
-    name, cost_ms = of.quantity.name, of.cost_ms
-    if cost_ms is None or (cost_ms > 0) != of.slower:
-        return f" in {_WHAT[name]}."
-    cost = duration(abs(cost_ms))
-    if name in WAITS:
-        does = "the first token comes" if name == "ttft" else "a request takes"
-        return f": {does} {cost} {'later' if name == 'ttft' else 'longer'} on average."
-    speed = f"{'slower' if of.slower else 'faster'} " if name in SPEEDS else ""
-    return f": {speed}{_WHAT[name]} {'costs' if of.slower else 'saves'} {cost} a request on average."
-
-
-def listed(names: list[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _untold(grouping: Grouping, found: Outliers) -> str:
-    """Why nothing can be compared."""
-    enough = f"it takes {LEAST_REQUESTS} in each of two"
-    if any(one.measures.generations.height for one in grouping.groups):
-        if len(found.judged) < 2 and len(found.too_few) >= 1:
-            return f"Too few requests to tell whether one {grouping.by} stands out: {enough}."
-        return f"Whether one {grouping.by} stands out can't be told: their requests are not alike enough."
-    return f"Whether one {grouping.by} stands out can't be told: no single requests are logged."
-
-
-def _seen(found: Outliers) -> str:
-    """How small a difference would have been seen."""
-    seen = {name: found.visible.get(name) for name in SPEEDS}
-    told = [
-        f"{name} that takes {percent(share)} longer" for name, share in seen.items() if share and share < 1
-    ]
-    untold = [name for name, share in seen.items() if share is None]
-    said = f" At like work, {' or '.join(told)} would have been seen." if told else ""
-    return said + (f" No like work tells {' and '.join(untold)}." if untold else "")
-
-
-def _not_judged(found: Outliers, by: By) -> str:
-    few, more = len(found.too_few), len(found.left_out)
-    said = (
-        f" {plural(few, by)} with under {LEAST_REQUESTS} requests {'is' if few == 1 else 'are'} not judged."
-    )
-    rest = f" Nor are {plural(more, by)} with fewer requests than these."
-    return (said if few else "") + (rest if more else "")
+def _sampled(found: Outliers) -> SampledModel | None:
+    if (taken := found.sampled) is None:
+        return None
+    return SampledModel(requests=taken.requests, of=taken.of, others=taken.others)

@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, Field, PositiveFloat, PositiveInt, Validatio
 
 from advisor.cpu import cpu_name
 from advisor.errors import InputError
-from advisor.model import Section
+from advisor.section import Section
 from rules.hardware import THIS_MACHINE
 from rules.words import percent, plural
 

@@ -106,7 +106,14 @@ def looked_for(engine: str | None, format_file: Path | None) -> Sequence[Format]
     return formats
 
 
-def read(paths: Sequence[str], inputs: Inputs, take: Take | None = None, *, whole: bool = False) -> Reading:
+def read(
+    paths: Sequence[str],
+    inputs: Inputs,
+    take: Take | None = None,
+    *,
+    whole: bool = False,
+    keeps: Path | None = None,
+) -> Reading:
     """Read all inputs; without anything recognised this ends the command with its sentences.
 
     Args:
@@ -114,6 +121,7 @@ def read(paths: Sequence[str], inputs: Inputs, take: Take | None = None, *, whol
         inputs: how to read them.
         take: takes the rows as they come; default the reading's own tables.
         whole: half of it tells nothing, as in a comparison.
+        keeps: what is to be written there only when everything was read.
 
     Raises:
         KeyboardInterrupt: reading was interrupted, and nothing can be said.
@@ -138,7 +146,9 @@ def read(paths: Sequence[str], inputs: Inputs, take: Take | None = None, *, whol
         )
     if reading.interrupted and (whole or not reading.sources):
         raise KeyboardInterrupt
-    for sentence in reading.problems + reading.unrecognised:
+    if reading.interrupted and keeps is not None:
+        fail(f"interrupted after {reading.interrupted}; nothing is written to {keeps}.", INTERRUPTED)
+    for sentence in reading.problems + reading.unrecognised + reading.notes:
         warn(sentence)
     if not reading.sources:
         tell_unparsed(reading)

@@ -10,7 +10,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from advisor.model import CaveatModel, Section
+from advisor.model import CaveatModel
+from advisor.section import Section
 from rules.comparison.split import Basis, Cause
 
 SCHEMA = "phasewise.comparison/1"

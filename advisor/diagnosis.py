@@ -134,8 +134,13 @@ def _unanswered(asked: list[tuple[Measures, Answers]], findings: list[Finding]) 
 
 
 def _caveats(asked: list[tuple[Measures, Answers]]) -> list[Caveat]:
-    """Each caveat once; with its engine's name where there are several."""
+    """Each caveat once; with its engine's name where there are several, unless it is of all of them.
+
+    Of that, the answer about the engine that knows most of it.
+    """
     told = [(m.engine, caveat) for m, answers in asked for caveat in answers.caveats]
     if len({m.engine for m, _ in asked}) == 1:
         return [caveat for _, caveat in told]
-    return [replace(caveat, text=f"{engine}: {caveat.text}") for engine, caveat in told]
+    of_all = {c.id: c for _, c in sorted(told, key=lambda one: len(one[1].text)) if c.of_all}
+    of_one = [replace(c, text=f"{engine}: {c.text}") for engine, c in told if not c.of_all]
+    return [*of_one, *of_all.values()]

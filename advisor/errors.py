@@ -43,5 +43,13 @@ class MissingError(InputError):
         return type(self), (self.name,)
 
 
+class ChangedError(InputError):
+    """A file that was read in part is another one now."""
+
+
 class UnrecognisedError(InputError):
     """The input can be read, but holds no log; the reader completes the sentence with what it tried."""
+
+
+class EmptyError(UnrecognisedError):
+    """The input holds nothing at all, so nothing was tried."""

@@ -62,7 +62,10 @@ class Filters:
         """
         rows, timed = (sum(counts) for counts in zip(*map(tables.timed, TABLES), strict=True))
         if (self.since or self.until) and rows and not timed:
-            raise InputError("--since and --until need a log with a wall clock, and this one has none.")
+            raise InputError(
+                "--since and --until need a log with a wall clock, and this one has none; "
+                "journalctl prints one with -o short-iso."
+            )
 
     def clockless(self, tables: Timed) -> int:
         """How many requests, intervals and aggregates a time filter leaves out: they have no clock."""
@@ -98,15 +101,14 @@ def parse_time(text: str) -> datetime:
 
 def redacted(frame: pl.DataFrame, words: Plain) -> pl.DataFrame:
     """The frame with its text columns cleaned; each distinct text is cleaned once."""
-    suspect = frame.select(pl.col(pl.String).str.contains(SUSPECT).any()).to_dicts()[0]
     return frame.with_columns(
-        _mapped(frame[name], words.of(name)) for name, any_is in suspect.items() if any_is
+        _mapped(frame[name], words.of(name)) for name, dtype in frame.schema.items() if dtype == pl.String
     )
 
 
 def _mapped(values: pl.Series, clean: Callable[[str], str]) -> pl.Series:
-    suspects = values.filter(values.str.contains(SUSPECT).fill_null(value=False))
-    distinct = suspects.unique(maintain_order=True)
+    heads = values.filter(values.ne_missing(values.shift()))
+    distinct = heads.filter(heads.str.contains(SUSPECT)).unique(maintain_order=True)
     changed = {v: c for v in distinct if (c := clean(v)) != v}
     if not changed:
         return values

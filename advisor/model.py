@@ -5,21 +5,15 @@ Unknown is null, never 0. Shares are 0-1, times are milliseconds.
 
 from __future__ import annotations
 
-from typing import Literal
+from pydantic import ConfigDict, Field
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from advisor.group_model import Groups
+from advisor.section import Percentiles, Phases, Rate, Section
 from parsers.setup import Setup
 from rules.attribution import VerdictPhase
 from rules.rule import Bound, Confidence, Phase
 
 SCHEMA = "phasewise.analysis/1"
-
-
-class Section(BaseModel):
-    """A part of the analysis; unknown keys are a mistake."""
-
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class Source(Section):
@@ -37,34 +31,6 @@ class Source(Section):
     incomplete_requests: int
     aborted_requests: int
     failed_requests: int
-
-
-class Phases(Section):
-    """A value for each phase; ``other`` is what no logged phase explains."""
-
-    queue: float | None = None
-    load: float | None = None
-    prefill: float | None = None
-    decode: float | None = None
-    other: float | None = None
-
-
-class Percentiles(Section):
-    """Percentiles over the requests that state the value."""
-
-    n: int = 0
-    p50: float | None = None
-    p90: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-    max: float | None = None
-
-
-class Rate(Section):
-    """Median rate over ``n`` valid samples; null without any."""
-
-    n: int = 0
-    p50: float | None = None
 
 
 class Steps(Section):
@@ -229,98 +195,6 @@ class CaveatModel(Section):
 
     id: str
     text: str
-
-
-class GroupModel(Section):
-    """Rows with a host, model, engine or hour in common, measured as a log of their own.
-
-    ``name`` is null where nothing tells it.
-    """
-
-    name: str | None
-    requests: int
-    intervals: int
-    aggregates: int
-    wall_ms: float
-    phase_share: Phases
-    ttft_ms: Percentiles
-    total_ms: Percentiles
-    prefill_tok_s: Rate
-    decode_tok_s: Rate
-
-
-class DifferenceModel(Section):
-    """What a group takes otherwise than the others together.
-
-    ``change`` is a ratio of times, the group's over the others', or a difference in ms, between ``low`` and
-    ``high``; ``cost_ms`` what it costs a mean request of the group, null where not known.
-    """
-
-    quantity: str
-    slower: bool
-    unit: Literal["ratio", "ms"]
-    change: float
-    low: float
-    high: float
-    cost_ms: float | None
-    sentence: str
-
-
-class OtherFactModel(Section):
-    """A fact of a group's setup that all others state otherwise; ``others`` is their usual one."""
-
-    fact: str
-    here: bool | int | float | str | None
-    others: bool | int | float | str | None
-
-
-class OtherWorkModel(Section):
-    """Something about a group's requests that is another thing than on the others together."""
-
-    name: str
-    unit: str
-    how: str
-    here: float
-    others: float
-
-
-class OwnFindingModel(Section):
-    """A finding on a group's own rows that the others' rows together don't have."""
-
-    rule: str
-    title: str
-
-
-class OutlierModel(Section):
-    """A group that stands out, in which phases, and what else is different about it.
-
-    ``phase`` is the one that costs or saves most; null where no phase is told to be slower at like work, only
-    a wait longer. ``work`` is told of these, and of a longer queue.
-    """
-
-    group: str | None
-    slower: bool
-    phase: str | None
-    sentence: str
-    differences: list[DifferenceModel]
-    facts: list[OtherFactModel]
-    work: list[OtherWorkModel]
-    findings: list[OwnFindingModel]
-
-
-class Groups(Section):
-    """The same numbers group by group, and the groups that stand out, those that cost most first.
-
-    ``told_by`` is what a host is told by: ``folder``, ``file``, ``label``, ``file and label`` or ``address``.
-    ``judged`` counts the groups that have requests enough to be compared.
-    """
-
-    by: Literal["host", "model", "engine", "hour"]
-    told_by: str | None
-    sentence: str
-    judged: int
-    groups: list[GroupModel]
-    outliers: list[OutlierModel]
 
 
 class Analysis(Section):

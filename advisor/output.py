@@ -40,6 +40,11 @@ def target(path: Path | None, inputs: Sequence[str]) -> Path | None:
     return path
 
 
+def old(*paths: Path | None) -> Path | None:
+    """The first of them that is there, and would be replaced."""
+    return next((path for path in paths if path is not None and path.exists()), None)
+
+
 def require_folder(path: Path) -> None:
     """Say before the work that a file or folder has nothing to stand in.
 

@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from advisor.errors import InputError, UnrecognisedError
+from advisor.errors import EmptyError, InputError, UnrecognisedError
 from advisor.interrupt import Stopped
 from advisor.model import Source
 from advisor.redact import printable
+from advisor.sources.checksum import EMPTY, checksum
 from advisor.sources.files import STDIN, Input, blocks, last_written
 from parsers import FORMATS, SourceReader, Stream
 from parsers.formats.process import Counts
@@ -46,6 +47,8 @@ class Task:
         size: how much of it at least; ``None`` for all that comes.
         state: the reader as it was there; ``None`` for a new one.
         keep: keep the reader as it is at the end, in a part of its own before that with the ending.
+        checksum: of the bytes before ``begin``, where what is read is kept.
+        check: require those bytes to have it still; an empty part says that they do.
     """
 
     source: Input
@@ -55,6 +58,8 @@ class Task:
     size: int | None = None
     state: bytes | None = None
     keep: bool = False
+    checksum: int = EMPTY
+    check: bool = False
 
 
 @dataclass(slots=True)
@@ -80,12 +85,14 @@ class Part:
         frames: rows, each with the name of its table; ``run`` counts from the source's first process.
         read: where its bytes end.
         state: the reader as it is then; ``None`` where that can't be kept, or was not asked for.
+        checksum: with the state of a source that is kept, that of all bytes before.
         ending: with the last of the source's bytes only.
     """
 
     frames: list[tuple[str, pl.DataFrame]] = field(default_factory=list)
     read: int = 0
     state: bytes | None = None
+    checksum: int = EMPTY
     ending: Ending | None = None
 
 
@@ -111,15 +118,20 @@ def parts(
     part = Part(read=task.begin)
     rows = Batches(lambda table, frame: part.frames.append((table, frame)))
     problem: InputError | None = None
-    stopped = False
+    stopped, total = False, task.checksum
     enough = math.inf if task.size is None else task.begin + task.size
     try:
-        for block in blocks(source, task.begin, took):
+        for block in blocks(source, task.begin, took, task.checksum if task.check else None):
+            if not block:
+                yield Part(read=task.begin)
+                continue
             rows.extend(reader.feed(block))
             part.read += len(block)
+            if task.keep:
+                total = checksum(block, total)
             if part.read >= enough and (state := saved(reader, task.formats)) is not None:
                 rows.flush()
-                part.state = state
+                part.state, part.checksum = state, total
                 yield part
                 return
             if part.frames:
@@ -133,7 +145,7 @@ def parts(
         raise InputError(f"{error} of {name}; `phasewise formats check` helps to mend it.") from None
     if task.keep and problem is None and not stopped:
         rows.flush()
-        part.state = saved(reader, task.formats)
+        part.state, part.checksum = saved(reader, task.formats), total
         yield part
         part = Part(read=part.read)
     rows.extend(reader.close())
@@ -178,7 +190,7 @@ def _nothing(name: str, by: Stream | DocumentReader) -> UnrecognisedError:
     if by.bytes:
         return UnrecognisedError(f"{name}: no engine's log that I know")
     empty = "nothing came in on standard input" if name == STDIN else f"{name}: the file is empty"
-    return UnrecognisedError(empty)
+    return EmptyError(empty)
 
 
 class Told(Protocol):

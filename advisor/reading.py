@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from advisor import interrupt
 from advisor.crews.chosen import chosen
-from advisor.errors import InputError, UnrecognisedError
+from advisor.errors import EmptyError, InputError, UnrecognisedError
 from advisor.parts import Task
 from advisor.progress import Meter
 from advisor.redact import printable
 from advisor.sources.files import expand
+from advisor.unread import of_files, some
 from parsers import FORMATS, Tables
 from parsers.formats import engines_of
 from parsers.formats.process import Counts
@@ -43,6 +43,9 @@ class Reading:
         setups: one for each process start, indexed by the rows' ``run``.
         problems: a sentence for each input that could not be read; exit status 2.
         unrecognised: a sentence for each input that holds no known log; exit status 3 if nothing was read.
+        notes: a sentence for each folder in which some files hold none, and others do.
+        files: how many inputs there were.
+        cut, unread, no_log: names of those read in part, of those not read, and of those that hold no log.
         formats: what was looked for.
         unparsed: the shapes of lines that look like timings and were not read, where that was asked for.
         interrupted: how much was read when Ctrl-C ended the reading; ``None`` if nothing did.
@@ -54,6 +57,11 @@ class Reading:
     counts: Counts = field(default_factory=Counts)
     problems: list[str] = field(default_factory=list)
     unrecognised: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    files: int = 0
+    cut: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    no_log: list[str] = field(default_factory=list)
     formats: Sequence[Format] = FORMATS
     unparsed: Shapes | None = None
     interrupted: str | None = None
@@ -88,10 +96,9 @@ def read(
         UnknownEngineError: no format is called ``engine``.
     """
     reading = Reading(formats=formats, unparsed=Shapes(formats) if debug else None)
-    inputs, unusable = expand(paths)
-    for error in unusable:
-        _note(error, reading, engine)
-    useless: Counter[str] = Counter()
+    inputs, problems = expand(paths)
+    reading.files = len(inputs)
+    useless: dict[str, list[str]] = {}
     meter = meter or Meter()
     meter.begin(inputs)
     crew: Crew
@@ -105,26 +112,47 @@ def read(
     for at, part in crew.parts([Task(source, engine, formats) for source in inputs]):
         problem = _add(part, first_run, reading, take or reading.tables.add)
         first_run = len(reading.setups)
-        folder = inputs[at].folder
+        if problem is None:
+            continue
+        name, folder = printable(inputs[at].name), inputs[at].folder
+        _kind(problem, part, reading).append(name)
         if folder is not None and isinstance(problem, UnrecognisedError):
-            useless[folder] += 1
-        elif problem is not None:
-            _note(problem, reading, engine)
+            useless.setdefault(folder, []).append(name)
+        else:
+            problems.append(problem)
     reading.interrupted = meter.said if interrupt.asked() else None
     read_paths = {source.path for source in reading.sources}
     useful = {source.folder for source in inputs if printable(source.name) in read_paths}
-    for folder, files in useless.items():
-        if folder not in useful:
-            among = f"{folder}: no engine's log that I know among {plural(files, 'log file')} in there"
-            _note(UnrecognisedError(among), reading, engine)
+    for folder, names in useless.items():
+        if folder in useful:
+            files = sum(source.folder == folder for source in inputs)
+            said = f"{of_files(names, files, 'hold')} no engine's log: {some(names)}."
+            reading.notes.append(f"{folder}: {said}")
+        else:
+            among = f"{folder}: no engine's log that I know among {plural(len(names), 'log file')} in there"
+            problems.append(UnrecognisedError(among))
+    _tell(problems, reading, engine)
     return reading
 
 
-def _note(problem: InputError, reading: Reading, engine: str | None) -> None:
+def _kind(problem: InputError, part: Part, reading: Reading) -> list[str]:
+    """Where the names of sources with such a problem are."""
     if isinstance(problem, UnrecognisedError):
-        reading.unrecognised.append(f"{problem} ({_tried(engine, reading.formats)}).")
-    else:
-        reading.problems.append(str(problem))
+        return reading.no_log
+    return reading.unread if part.ending is None or part.ending.found is None else reading.cut
+
+
+def _tell(problems: Sequence[InputError], reading: Reading, engine: str | None) -> None:
+    """Make sentences of them; the last that it concerns says what was tried."""
+    unknown = [problem for problem in problems if isinstance(problem, UnrecognisedError)]
+    tried = [problem for problem in unknown if not isinstance(problem, EmptyError)][-1:]
+    for problem in problems:
+        if not isinstance(problem, UnrecognisedError):
+            reading.problems.append(str(problem))
+        elif problem in tried:
+            reading.unrecognised.append(f"{problem} ({_tried(engine, reading.formats)}).")
+        else:
+            reading.unrecognised.append(f"{problem}.")
 
 
 def _add(part: Part, first_run: int, reading: Reading, take: Take) -> InputError | None:

@@ -25,17 +25,22 @@ each other that this is no chance: a test that sends one prompt again and again 
 _TELLS = pl.all_horizontal(pl.col(name) > 0 for name in _TELLING).fill_null(value=False)
 
 
-def told_once(requests: pl.DataFrame) -> pl.DataFrame:
-    """Each request once: the longer of two inputs keeps what both tell, a log its lines' first copy."""
-    return _across(_within(requests))
+def told_once(requests: pl.DataFrame, labels: Sequence[str | None]) -> pl.DataFrame:
+    """Each request once: the longer of two inputs keeps what both tell, a log its lines' first copy.
+
+    Args:
+        requests: of all inputs.
+        labels: by the rows' ``run``, which container it is in.
+    """
+    return _across(_within(requests, labels))
 
 
-def _alike(requests: pl.DataFrame, *keys: Sequence[str | pl.Expr]) -> pl.DataFrame:
+def _alike(requests: pl.DataFrame, *keys: Sequence[str | pl.Expr], also: Sequence[str] = ()) -> pl.DataFrame:
     """The requests, each with its place ``at``, that agree with another in one of these keys by its hash.
 
     No others can be the same: of a log of millions, hardly one remains to be compared.
     """
-    rows = requests.select("source", "slot", "request_id", *_TELLING).with_row_index("at")
+    rows = requests.select("source", "slot", "request_id", *_TELLING, *also).with_row_index("at")
     known = rows.drop_nulls(_TELLING)
     hashes = [known.select(pl.struct(key).hash()).to_series() for key in keys]
     return known.filter(pl.any_horizontal(_repeated(hashed) for hashed in hashes))
@@ -56,15 +61,18 @@ def _without(requests: pl.DataFrame, again: pl.Series) -> pl.DataFrame:
     return requests.filter(~pl.int_range(pl.len()).is_in(again.implode())) if again.len() else requests
 
 
-def _within(requests: pl.DataFrame) -> pl.DataFrame:
+def _within(requests: pl.DataFrame, labels: Sequence[str | None]) -> pl.DataFrame:
     """Without later copies, in inputs where nearly every request stands twice under one name, to the digit.
 
-    Requests without a name are never copies of each other: an engine that rounds may print the same often.
+    Containers number their requests each for itself, and may be asked alike. Requests without a name are
+    never copies of each other: an engine that rounds may print the same often.
     """
-    exact, named = ["source", "slot", "request_id", *_TELLING], pl.col("request_id").is_not_null()
-    told = _alike(requests, ["slot", *_TELLING]).filter(_TELLS, named)
+    exact, named = ["source", "label", "slot", "request_id", *_TELLING], pl.col("request_id").is_not_null()
+    told = _alike(requests, ["slot", *_TELLING], also=["run"]).filter(_TELLS, named)
     if not told.height:
         return requests
+    of_run = {run: labels[run] for run in told["run"].unique()}
+    told = told.with_columns(label=pl.col("run").replace_strict(of_run, return_dtype=pl.String))
     told = told.with_columns(copies=pl.len().over(exact), same=pl.struct(exact))
     copied = (
         told.group_by("source")

@@ -113,9 +113,9 @@ def _mixed(m: Measures) -> str:
 
 
 def _speed(m: Measures, phase: str) -> str:
-    samples = {"prefill": (m.valid_prefill, m.prefill_tok_s), "decode": (m.valid_decode, m.decode_tok_s)}
-    valid, tok_s = samples.get(phase, (None, None))
-    if valid is None or tok_s is None or valid.height < FEW or len(deployments(m)) > 1:
+    told = {"prefill": (m.prefill_samples, m.prefill_tok_s), "decode": (m.decode_samples, m.decode_tok_s)}
+    samples, tok_s = told.get(phase, (0, None))
+    if tok_s is None or samples < FEW or len(deployments(m)) > 1:
         return ""
     fast = ", faster than people read" if phase == "decode" and outruns_reading(tok_s) else ""
     return f" at {rate(tok_s)}{fast}"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from advisor.model import BenchmarkTest, Means, Percentiles, Phases, Rate, Steps, Summary, Windows
+from advisor.model import BenchmarkTest, Means, Steps, Summary, Windows
+from advisor.section import Percentiles, Phases, Rate
 from rules.attribution import busy_windows
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def summarise(m: Measures) -> Summary:
     """The summary of these measures."""
     rows, means = m.generations, _means(m)
     attributed = m.attribution if means is None else m.sums.attribution
-    timed = (rows if means is None else m.sums.rows).drop_nulls("ttft_ms")
+    timed = (rows if means is None else m.sums.rows).select("ttft_ms", "ttft_from").drop_nulls("ttft_ms")
     starts = timed["ttft_from"].unique().to_list()
     return Summary(
         requests=rows.height,
@@ -28,12 +29,12 @@ def summarise(m: Measures) -> Summary:
         phase_share=Phases(**{p: rounded(share) for p, share in attributed.phase_share.items()}),
         ttft_ms=_percentiles(rows["ttft_ms"]) if means is None else _bucketed(m, "ttft", "ttft_requests"),
         ttft_from=starts[0] if len(starts) == 1 else None,
-        tpot_ms=_percentiles(m.valid_decode["decode_ms"] / m.valid_decode["decode_steps"])
+        tpot_ms=_percentiles(m.ms_each_token.to_series())
         if means is None
         else _bucketed(m, "tpot", "requests"),
         total_ms=_percentiles(rows["total_ms"]),
-        prefill_tok_s=Rate(n=m.valid_prefill.height, p50=rounded(m.prefill_tok_s, 2)),
-        decode_tok_s=Rate(n=m.valid_decode.height, p50=rounded(m.decode_tok_s, 2)),
+        prefill_tok_s=Rate(n=m.prefill_samples, p50=rounded(m.prefill_tok_s, 2)),
+        decode_tok_s=Rate(n=m.decode_samples, p50=rounded(m.decode_tok_s, 2)),
         cached_share=rounded(
             m.cached_share if means is None else m.sums.per("cached_tokens", "prompt_tokens")
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 from pydantic import Field
@@ -15,12 +15,14 @@ from advisor.analysis import Options, judge, measure
 from advisor.apart import named_apart
 from advisor.comparison import Comparison, compare
 from advisor.filters import Filters
-from advisor.model import Analysis, Line, Section
+from advisor.model import Analysis, Line
+from advisor.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from advisor.reading import Reading
+    from parsers import Tables
     from rules.measures import Measures
 
 SLOWEST = 10
@@ -62,7 +64,10 @@ class Incident(Section):
 
 
 class Reproduction(Section):
-    """How to get the same report: the command, its version, and the time that the log spans (UTC)."""
+    """How to get the same report: the command, its version, and the time that the log spans (UTC).
+
+    ``clocked_logs`` of ``logs`` have a clock; of the others the time is not known.
+    """
 
     command: str
     version: str
@@ -70,6 +75,8 @@ class Reproduction(Section):
     system: str
     first_at: datetime | None
     last_at: datetime | None
+    logs: int
+    clocked_logs: int
 
 
 class Report(Analysis):
@@ -110,7 +117,7 @@ def report(
         comparison=None if baseline is None else _compared(baseline, reading, rows, options),
         slowest=_slowest(rows.generations),
         incidents=_incidents(rows.events),
-        reproduce=_reproduction(rows, options.text(shlex.join(command))),
+        reproduce=_reproduction(rows, reading.tables, options.text(shlex.join(command))),
     )
     return said, rows
 
@@ -147,19 +154,28 @@ def _incidents(events: pl.DataFrame) -> list[Incident]:
     return [Incident.model_validate(row) for row in grouped.iter_rows(named=True)]
 
 
-def _reproduction(rows: Measures, command: str) -> Reproduction:
-    clocks = [
-        rows.requests["started_at"],
-        rows.requests["finished_at"],
-        rows.intervals["time"],
-        rows.aggregates["time"],
-    ]
-    times = [time for clock in clocks for time in (clock.min(), clock.max()) if isinstance(time, datetime)]
+def _reproduction(rows: Measures, read: Tables, command: str) -> Reproduction:
+    times, logs = _clocks(rows)["at"], _clocks(read)
     return Reproduction(
         command=command,
         version=__version__,
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
-        first_at=min(times, default=None),
-        last_at=max(times, default=None),
+        first_at=cast("datetime | None", times.min()),
+        last_at=cast("datetime | None", times.max()),
+        logs=logs["source"].n_unique(),
+        clocked_logs=logs.drop_nulls("at")["source"].n_unique(),
+    )
+
+
+def _clocks(rows: Tables | Measures) -> pl.DataFrame:
+    """When each row was, and in which log."""
+    return pl.concat(
+        frame.select("source", at=clock)
+        for frame, clock in (
+            (rows.requests, "started_at"),
+            (rows.requests, "finished_at"),
+            (rows.intervals, "time"),
+            (rows.aggregates, "time"),
+        )
     )

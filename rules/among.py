@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,32 @@ import polars as pl
 from rules.comparison.both import Both, sized
 from rules.comparison.ended import UNFINISHED
 from rules.comparison.quantities import NAMES, SPEEDS, WAITS, quantity
+from rules.comparison.samples import thinned
 from rules.groups import OF
+from rules.lines import evenly
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rules.comparison.quantities import Quantity
     from rules.measures import Measures
 
 MOST_ROWS, LEAST_ROWS, MOST_OTHERS = 20_000, 100, 5_000
-"""Of more requests in all, every so many of each group are taken, but this many; of the others this many."""
+"""Of more requests in all a sample of each group, but of none fewer than that; beside one so many others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What was compared where it was not everything.
+
+    Attributes:
+        requests, of: of so many requests of all groups so many, spread over each group.
+        others: beside each group at most so many of the others, spread over each of them.
+    """
+
+    requests: int
+    of: int
+    others: int
 
 
 class Among:
@@ -33,17 +52,25 @@ class Among:
         self._whole, self._parts = whole, parts
 
     @cached_property
-    def _rows(self) -> pl.DataFrame:
-        """The generations that count: not given up, not a process's first, and not more than needed."""
+    def _all(self) -> pl.DataFrame:
+        """The generations that count: not given up, not a process's first."""
         ended = self._whole.overlap.requests.filter(~UNFINISHED)
         number = {name: i for i, name in enumerate(self._parts) if name is not None}
-        unnamed = list(self._parts).index(None) if None in self._parts else None
         of = pl.col(OF).replace_strict(number, default=None, return_dtype=pl.Int32)
-        placed = pl.when(pl.col(OF).is_null()).then(pl.lit(unnamed, pl.Int32)).otherwise(of)
-        rows = sized(ended).with_columns(ended.select(placed.alias("group")).to_series(), after=False)
-        rows = _warm(self._whole, rows).drop_nulls("group")
-        step = (pl.len().over("group") / max(MOST_ROWS // len(self._parts), LEAST_ROWS)).ceil()
-        return rows.filter(pl.int_range(pl.len()).over("group") % step == 0)
+        rows = sized(ended).with_columns(ended.select(of.alias("group")).to_series(), after=False)
+        return _warm(self._whole, rows).drop_nulls("group")
+
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
+        """Of these not more than needed."""
+        return thinned(self._all, "group", max(MOST_ROWS // len(self._parts), LEAST_ROWS))
+
+    @property
+    def sampled(self) -> Sampled | None:
+        """What was compared; None if everything."""
+        requests, of = self._rows.height, self._all.height
+        fewest = int(np.bincount(self._groups[0], minlength=len(self._parts)).min())
+        return None if requests == of and of - fewest <= MOST_OTHERS else Sampled(requests, of, MOST_OTHERS)
 
     @cached_property
     def quantities(self) -> list[str]:
@@ -69,13 +96,23 @@ class Among:
             alpha: how often an interval may not hold the truth.
         """
         places = list(self._parts)
+        others = [place for other in rest if (place := places.index(other)) != places.index(one)]
         after = pl.col("group") == places.index(one)
-        among = pl.col("group").is_in([places.index(other) for other in (one, *rest)])
-        step = max((self._rows.height - 1) // MOST_OTHERS, 0) + 1
-        taken = after | (pl.int_range(pl.len()) % step == 0)
-        rows = self._rows.filter(among & taken).with_columns(after=after)
+        rows = self._rows[self._beside(places.index(one), others)].with_columns(after=after)
         replaced = self._replaced(one, [other for other in rest if other != one])
         return quantity(_Sides(self._whole, self._parts[one], rows, replaced), name, alpha)
+
+    def _beside(self, one: int, others: list[int]) -> NDArray[np.int64]:
+        """The rows of a group, and a sample of the others' that takes as much from each as it has of them."""
+        of, by_group = self._groups
+        beside = by_group[np.isin(of[by_group], others)]
+        return np.sort(np.append(np.flatnonzero(of == one), beside[evenly(beside.size, MOST_OTHERS)]))
+
+    @cached_property
+    def _groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The group of each row, and the rows in the order of these."""
+        of = self._rows["group"].cast(pl.Int64).to_numpy()
+        return of, np.argsort(of, kind="stable")
 
     @cached_property
     def _names(self) -> dict[str, dict[str | None, set[str]]]:

@@ -32,3 +32,16 @@ def without(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
 def beside(frame: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
     """The frame with the columns of another one of as many rows."""
     return frame.with_columns(more.get_columns())
+
+
+def numbered(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
+    """A number for each row, the same for rows that have the same in these columns; from 0, as they come.
+
+    Rows one after the other are mostly alike in them; then hardly any are compared with others.
+    """
+    changes = (pl.col(name).ne_missing(pl.col(name).shift()) for name in columns)
+    stretch = frame.select((pl.any_horizontal(*changes) & (pl.int_range(pl.len()) > 0)).cum_sum()).to_series()
+    heads = frame.select(columns)[stretch.arg_unique()]
+    distinct = heads.unique(maintain_order=True).with_row_index("number")
+    told = heads.join(distinct, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    return told["number"][stretch]

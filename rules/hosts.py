@@ -24,17 +24,20 @@ _DATE = re.compile(_DAY)
 _DATED = re.compile(rf"[._-]?(?<!\d){_DAY}(?!\d)")
 _PACKED = re.compile(r"\.(?:gz|zst|xz|bz2|lz4)$")
 _NUMBERED = re.compile(r"(?<=.)\.\d{1,3}$")
+_NUMBERS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}$")
 _ENDING = re.compile(r"(?<=.)\.[A-Za-z]\w*$")
 _ADDRESS = re.compile(r"\bip=([^\s,)]+)")
 _PORT = re.compile(r"\d+")
 
 
-def hosts(places: Iterable[Place]) -> tuple[Naming, dict[Place, str]]:
-    """A host for each place, and what it is told by.
+def hosts(places: Iterable[Place]) -> tuple[Naming, dict[Place, str | None]]:
+    """A host for each place, None where nothing tells it, and what it is told by.
 
-    - Labels, where one source holds several; that of Ray's lines is an address. Ports are no hosts.
+    - Labels, where one source holds several; that of Ray's lines is an address. Ports are no hosts. A source
+      without any is a host by its own name, among several.
     - Else folders, where there are several: what differs between them.
-    - Else files: what differs between their names. Dates and the numbers of rotated files are no difference.
+    - Else files: what differs between their names. Dates and the numbers of rotated files are no difference;
+      four numbers are an address.
     """
     known = list(dict.fromkeys(places))
     labels = {place: _label(place[1]) for place in known}
@@ -43,14 +46,19 @@ def hosts(places: Iterable[Place]) -> tuple[Naming, dict[Place, str]]:
     if max(by_source.values(), default=0) < 2:
         return naming, {place: files[place[0]] for place in known}
     told = [label for label in labels.values() if label is not None]
+    labelled = {source for (source, _), label in labels.items() if label is not None}
+    unlabelled = {source: file for source, file in files.items() if source not in labelled}
     addresses = {label: found[1] for label in told if (found := _ADDRESS.search(label))}
     if len(addresses) == len(set(told)):
-        return "address", {p: addresses.get(labels[p] or "", "no address") for p in known}
+        return "address", {p: addresses.get(labels[p] or "", unlabelled.get(p[0])) for p in known}
     short = _differing({label: re.split(r"[/ ]+", label) for label in told})
-    names = {place: short.get(label or "", "no label") for place, label in labels.items()}
+    names = {place: short.get(label or "") for place, label in labels.items()}
     if len(set(files.values())) < 2:
         return "label", names
-    return "file and label", {place: f"{files[place[0]]} {name}" for place, name in names.items()}
+    return "file and label", {
+        place: unlabelled.get(place[0]) if name is None else f"{files[place[0]]} {name}"
+        for place, name in names.items()
+    }
 
 
 def _label(label: str | None) -> str | None:
@@ -72,7 +80,8 @@ def _files(paths: Sequence[str]) -> tuple[Naming, dict[str, str]]:
 
 def _unrotated(name: str) -> str:
     """A file's name without its date, its number among rotated files, and how it is packed."""
-    bare = _NUMBERED.sub("", _DATED.sub("", _PACKED.sub("", name)))
+    undated = _DATED.sub("", _PACKED.sub("", name))
+    bare = undated if _NUMBERS.search(undated) else _NUMBERED.sub("", undated)
     return bare if _ENDING.sub("", bare).strip("._-") else name
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from rules.frames import beside
+from rules.frames import beside, numbered
 
 if TYPE_CHECKING:
     from parsers.setup import Setup
@@ -35,14 +35,13 @@ def loads(requests: pl.DataFrame) -> pl.DataFrame:
     """
     rows = requests.with_row_index("row")
     ordered = rows.select("row", *_NEEDED).sort("source", "line", maintain_order=True)
-    own = ("source", "model")
-    place = pl.int_range(pl.len()).over("source")
+    own = "source_and_model"
     ended = pl.col("finished_at").shift(1).over(own)
     told = (
-        ordered.with_columns(place=place)
+        ordered.with_columns(numbered(ordered, ("source", "model")).alias(own), place=pl.int_range(pl.len()))
         .with_columns(
             loaded=(pl.col("load_ms") >= LOAD_MS).fill_null(value=False),
-            again=pl.int_range(pl.len()).over(own) > 0,
+            again=~pl.col(own).is_first_distinct(),
             gap_ms=(pl.col("started_at") - ended).dt.total_microseconds() / 1000,
             own_run=pl.col("run").shift(1).over(own),
             between=(pl.col("place") - pl.col("place").shift(1).over(own) > 1).fill_null(value=False),

@@ -1,37 +1,28 @@
-"""What many rules need, computed once and only when asked for.
-
-A rate comes from valid samples only: a prefill of at least 256 evaluated tokens and 50 ms, a decode of at
-least 32 tokens and 300 ms. Sums and shares of time use every request.
-"""
+"""What many rules need, computed once and only when asked for."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from parsers.formats.process import Counts
 from parsers.records import Aggregate, schema
-from rules import attribution
-from rules.concurrency import Overlap, clocked
+from rules.concurrency import Overlap
 from rules.conversations import follow
 from rules.cpu import Cpu
 from rules.decoding import Decoding
 from rules.evidence import lines, stated
 from rules.fits import DecodeSlope, decode_slope
-from rules.frames import passing
 from rules.hardware import Hardware, Machine
-from rules.loads import loads
-from rules.physics.prefill import fit_prefill
 from rules.remedies import Fix, fix
 from rules.room import Room
 from rules.rule import Crashed, Evidence, Finding
-from rules.savings import Change, Ledger, saving
-from rules.sessions import EVALUATED, reprocessed, turns
+from rules.samples import Samples
+from rules.savings import Change, saving
+from rules.sessions import growing, reprocessed, turns
 from rules.settings import Settings
-from rules.shared import from_requests
 from rules.sums import Sums
 
 if TYPE_CHECKING:
@@ -39,20 +30,11 @@ if TYPE_CHECKING:
 
     from parsers.setup import Setup
     from rules.physics.devices import Device
-    from rules.physics.prefill import PrefillFit
     from rules.rule import Answer, Bound, Phase, Rule, RuleModule, Saving
 
     Check = Callable[["Measures"], Answer]
 
-VALID_PREFILL_TOKENS, VALID_PREFILL_MS = 256, 50.0
-VALID_DECODE_TOKENS, VALID_DECODE_MS = 32, 300.0
-IS_VALID_PREFILL = (pl.col("prefill_tokens") >= VALID_PREFILL_TOKENS) & (
-    pl.col("prefill_ms") >= VALID_PREFILL_MS
-)
-IS_VALID_DECODE = (pl.col("output_tokens") >= VALID_DECODE_TOKENS) & (pl.col("decode_ms") >= VALID_DECODE_MS)
-"""Of a generation: whether its rate means something."""
-
-_LARGE = ("ledger", "loads", "valid_prefill", "valid_decode", "turns", "reprocessed", "followed")
+_LARGE = ("ledger", "loads", "valid_prefill", "valid_decode", "turns", "reprocessed", "grown", "followed")
 _CLOCKED = ("generations", "clocked")
 """Tables as large as the log."""
 
@@ -60,7 +42,7 @@ FEW = 5
 GATE_SHARE, GATE_REQUESTS, GATE_SINGLE_MS = 0.05, 3, 5_000.0
 
 
-class Measures:
+class Measures(Samples):
     """One analysis's numbers.
 
     Args:
@@ -90,7 +72,7 @@ class Measures:
         log_wall_ms: float | None = None,
         whole: Measures | None = None,
     ) -> None:
-        self.requests = requests
+        super().__init__(requests, whole)
         self.intervals = intervals
         self.events = events
         self.setup = setup
@@ -101,8 +83,6 @@ class Measures:
         self._answers: dict[Check, Answer | Crashed] = {}
         self._log_wall_ms = log_wall_ms
         self._parts: dict[Callable[[Measures], list[Measures]], list[Measures]] = {}
-        all_there = whole is not None and requests is whole.requests
-        self.of_requests: dict[str, Any] = whole.of_requests if whole and all_there else {}
         self.aggregates = aggregates if aggregates is not None else pl.DataFrame(schema=schema(Aggregate))
 
     # --- who
@@ -114,11 +94,6 @@ class Measures:
             if frame.height:
                 return str(frame["engine"].mode().sort()[0])
         return self.setup.engine
-
-    @from_requests
-    def generations(self) -> pl.DataFrame:
-        """Requests that generate text: embeddings, reranks and benchmarks stay out of attribution."""
-        return passing(self.requests, pl.col("kind") == "generation")
 
     @cached_property
     def logged(self) -> Setup:
@@ -168,20 +143,10 @@ class Measures:
 
     # --- where the time goes
 
-    @from_requests
-    def attribution(self) -> attribution.Attribution:
-        """Phase times and shares over all generations."""
-        return attribution.attribute(self.generations)
-
     @cached_property
     def sums(self) -> Sums:
         """What is only known summed up over requests: see `rules.sums`."""
         return Sums(self.aggregates)
-
-    @property
-    def wall_ms(self) -> float:
-        """Summed total time of the generations."""
-        return self.attribution.wall_ms
 
     @property
     def log_wall_ms(self) -> float:
@@ -193,43 +158,6 @@ class Measures:
         return self.attribution.phase_share.get(str(phase)) or 0.0
 
     # --- samples
-
-    @from_requests
-    def valid_prefill(self) -> pl.DataFrame:
-        """Generations whose prefill rate means something."""
-        return self.generations.filter(IS_VALID_PREFILL)
-
-    @from_requests
-    def valid_decode(self) -> pl.DataFrame:
-        """Generations whose decode rate means something."""
-        return self.generations.filter(IS_VALID_DECODE)
-
-    @from_requests
-    def prefill_tok_s(self) -> float | None:
-        """Median prefill rate over valid samples."""
-        return median(self.valid_prefill.select(1000 * pl.col("prefill_tokens") / pl.col("prefill_ms")))
-
-    @from_requests
-    def decode_tok_s(self) -> float | None:
-        """Median decode rate over valid samples."""
-        return median(self.valid_decode.select(1000 * pl.col("decode_steps") / pl.col("decode_ms")))
-
-    @from_requests
-    def ms_per_token(self) -> float | None:
-        """Median time per generated token over valid samples, ms."""
-        return median(self.valid_decode.select(pl.col("decode_ms") / pl.col("decode_steps")))
-
-    @from_requests
-    def prefill_fit(self) -> PrefillFit | None:
-        """This log's own prefill cost: ms against evaluated and cached tokens."""
-        valid = self.valid_prefill
-        if not valid.height:
-            return None
-        return fit_prefill(
-            valid["prefill_tokens"].to_numpy().astype(np.float64),
-            valid["cached_tokens"].fill_null(0).to_numpy().astype(np.float64),
-            valid["prefill_ms"].to_numpy(),
-        )
 
     @cached_property
     def decoding(self) -> Decoding:
@@ -253,13 +181,6 @@ class Measures:
 
     # --- prompts and cache
 
-    @from_requests
-    def cached_share(self) -> float | None:
-        """Share of prompt tokens that came from the cache, over requests where both are known."""
-        known = self.generations.drop_nulls(["cached_tokens", "prompt_tokens"])
-        total = int(known["prompt_tokens"].sum())
-        return int(known["cached_tokens"].sum()) / total if total else None
-
     @cached_property
     def turns(self) -> pl.DataFrame:
         """The generations, each beside the one before it on its slot: see `rules.sessions.turns`."""
@@ -271,19 +192,14 @@ class Measures:
         return reprocessed(self.turns, self.events)["row"]
 
     @cached_property
+    def grown(self) -> pl.DataFrame:
+        """The turns that grow, without those: see `rules.sessions.growing`."""
+        return growing(self.turns, but=self.reprocessed)
+
+    @cached_property
     def followed(self) -> pl.DataFrame:
         """The turns, each beside the request that it goes on with: see `rules.conversations.follow`."""
         return follow(self.turns)
-
-    @from_requests
-    def loads(self) -> pl.DataFrame:
-        """The requests, each beside the last use of its model: see `rules.loads`."""
-        return loads(self.requests)
-
-    @from_requests
-    def clocked(self) -> pl.DataFrame:
-        """The generations with their place on the clock: see `rules.concurrency.clocked`."""
-        return clocked(self.requests, self.generations)
 
     @cached_property
     def overlap(self) -> Overlap:
@@ -325,12 +241,6 @@ class Measures:
         """The rule's thresholds in force, by name."""
         return self.settings.of(rule)
 
-    @from_requests
-    def ledger(self) -> Ledger:
-        """The generations as they were, for counterfactuals."""
-        rows = self.generations.with_columns(prefill_tokens=EVALUATED)
-        return Ledger.of(rows, self.prefill_fit.model if self.prefill_fit else None)
-
     def saving(self, change: Change, *, bound: Bound = "estimate") -> Saving:
         """What a change would have saved on these requests, as exact as the sample allows."""
         digits = 3 if self.generations.height >= FEW else 2
@@ -355,9 +265,3 @@ class Measures:
     def stated(self, fact: str, label: str, value: float | str | None = None, unit: str = "") -> Evidence:
         """A setup fact with the log line that states it."""
         return stated(self.setup, fact, label, value, unit)
-
-
-def median(frame: pl.DataFrame) -> float | None:
-    """Median of a one-column frame; ``None`` of nothing."""
-    value = frame.to_series().median()
-    return float(value) if isinstance(value, int | float) else None

@@ -23,9 +23,10 @@ import numpy as np
 
 from rules.among import Among
 from rules.comparison.effect import ALPHA, critical
-from rules.comparison.quantities import NAMES, WAITS
+from rules.comparison.quantities import NAMES, SPEEDS, WAITS
 
 if TYPE_CHECKING:
+    from rules.among import Sampled
     from rules.comparison.quantities import Quantity
     from rules.groups import Grouping
     from rules.measures import Measures
@@ -49,6 +50,9 @@ MOST_GROUPS = 200
 _MOST_AGAIN = 20
 """Groups that are compared again once one is taken out: those farthest from the others."""
 
+
+_BLIND = 1.0
+"""A quantity of which not even so much more would be seen, as a share, was not compared."""
 
 _TOLD = {name: {1} if name in WAITS else {-1, 1} for name in NAMES}
 """Which way a quantity may stand out: a short wait for a short prompt is nothing to look at."""
@@ -76,24 +80,29 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True)
 class Outliers:
-    """What was judged, and what stands out.
+    """What was judged, and what stands out; never the group of what nothing tells.
 
     Attributes:
         found: the dearest first.
-        judged: groups that could be.
+        judged: groups that were compared; ``untold``: those that no quantity could be compared of.
         too_few: groups with fewer than `LEAST_REQUESTS` requests; ``left_out``: those beyond `MOST_GROUPS`.
         quantities: what was compared, of `rules.comparison.quantities.NAMES`.
         mixed: of these, where the groups are of several kinds, and none of them is the outlier.
-        visible: for each of these, a difference that would be seen in half of the groups, as a share.
+        unseen: for each speed that was compared, the judged groups of which not even twice the time would be.
+        visible: for each quantity, a difference that would be seen in each other group, as a share.
+        sampled: what was compared where it was not everything.
     """
 
     found: list[Outlier] = field(default_factory=list)
     judged: list[str | None] = field(default_factory=list)
+    untold: list[str | None] = field(default_factory=list)
     too_few: list[str | None] = field(default_factory=list)
     left_out: list[str | None] = field(default_factory=list)
     quantities: list[str] = field(default_factory=list)
     mixed: list[str] = field(default_factory=list)
+    unseen: dict[str, list[str | None]] = field(default_factory=dict)
     visible: dict[str, float] = field(default_factory=dict)
+    sampled: Sampled | None = None
 
     @property
     def groups(self) -> list[str | None]:
@@ -103,23 +112,32 @@ class Outliers:
 
 def outliers(grouping: Grouping) -> Outliers:
     """The groups that stand out among these."""
-    by_size = sorted(grouping.groups, key=lambda one: -one.measures.generations.height)
+    named = [one for one in grouping.groups if one.name is not None]
+    by_size = sorted(named, key=lambda one: -one.measures.generations.height)
     enough = [one for one in by_size if one.measures.generations.height >= LEAST_REQUESTS]
     too_few = [one.name for one in by_size[len(enough) :]]
     left_out, enough = [one.name for one in enough[MOST_GROUPS:]], enough[:MOST_GROUPS]
     judged = [one.name for one in enough]
     if len(judged) < 2:
-        return Outliers([], judged, too_few, left_out)
+        return Outliers(judged=judged, too_few=too_few, left_out=left_out)
     test = _Test(grouping.whole, {one.name: one.measures for one in enough})
     found = [one for name in test.among.quantities for one in test.outliers(name)]
+    told = [name for name in judged if name in test.told]
+    seen = {
+        name: {*groups, *(one.group for one in found if one.quantity.name == name)}
+        for name, groups in test.seen.items()
+    }
     return Outliers(
         sorted(found, key=_dearest),
-        [name for name in judged if name in test.told],
+        told,
+        [name for name in judged if name not in test.told],
         too_few,
         left_out,
         [name for name in test.among.quantities if name in test.seen],
         test.mixed,
-        {name: float(np.median(seen)) for name, seen in test.seen.items() if seen},
+        {name: [one for one in told if one not in seen[name]] for name in SPEEDS if name in test.seen},
+        {name: max(seen.values()) for name, seen in test.seen.items() if seen},
+        test.among.sampled,
     )
 
 
@@ -137,14 +155,14 @@ class _Test:
 
     Attributes:
         among: compares one with the others.
-        seen: for each quantity that could be compared, the differences that would have been seen.
+        seen: for each quantity that could be compared, what difference would have been seen, by group.
         told: groups that were compared in any.
         mixed: quantities in which as many groups stand out as don't.
     """
 
     def __init__(self, whole: Measures, parts: dict[str | None, Measures]) -> None:
         self.among, self._groups = Among(whole, parts), list(parts)
-        self.seen: dict[str, list[float]] = {}
+        self.seen: dict[str, dict[str | None, float]] = {}
         self.told: set[str | None] = set()
         self.mixed: list[str] = []
         self._rejected = 0
@@ -161,7 +179,7 @@ class _Test:
 
     def outliers(self, name: str) -> list[Outlier]:
         """The groups that stand out in one quantity, those farthest from the others first."""
-        rest, found = list(self._groups), list[tuple[str | None, float]]()
+        rest, found, rejected = list(self._groups), list[str | None](), self._rejected
         moved: dict[str | None, float] = {}
         fewest = len(rest) // 2 + 1 if len(rest) > 2 else 1
         while len(rest) > (2 if found else 1):
@@ -177,19 +195,22 @@ class _Test:
                 break
             if len(rest) <= fewest:
                 self.mixed.append(name)
+                self._rejected = rejected
                 return []
             farthest = max(out, key=lambda one: (abs(moved[one]), moved[one]))
-            found.append((farthest, self._alpha))
+            found.append(farthest)
             self._rejected += 1
             rest.remove(farthest)
-        return [made for one, alpha in found if (made := self._outlier(name, one, rest, alpha)) is not None]
+        self._rejected = rejected
+        return [told for one in found if (told := self._outlier(name, one, rest)) is not None]
 
     def _note(self, name: str, compared: dict[str | None, Quantity], moved: dict[str | None, float]) -> None:
         if len(compared) > 1:
             self.told.update(compared)
-            usual = [float(np.expm1(self._usual(one, moved)[1])) for one in compared]
-            visible = [q.effects[0].visible for q in compared.values()]
-            self.seen[name] = [max(v, u) for v, u in zip(visible, usual, strict=True) if v is not None]
+            usual = {one: float(np.expm1(self._usual(one, moved)[1])) for one in compared}
+            visible = {one: q.effects[0].visible for one, q in compared.items()}
+            seen = {one: max(share, usual[one]) for one, share in visible.items() if share is not None}
+            self.seen[name] = {one: share for one, share in seen.items() if share < _BLIND}
 
     def _is_apart(self, one: str | None, moved: dict[str | None, float]) -> bool:
         """Whether a group is farther from the others than one of their kind would be; of two, the slower."""
@@ -209,7 +230,10 @@ class _Test:
         unsure = np.sqrt(1 + np.pi / 2 / others.size)
         return middle, critical(_AS_IF + shown, self._level) * float(sd * unsure)
 
-    def _outlier(self, name: str, one: str | None, rest: list[str | None], alpha: float) -> Outlier | None:
+    def _outlier(self, name: str, one: str | None, rest: list[str | None]) -> Outlier | None:
         """The group beside those that stand out in nothing; None where it does no longer."""
-        q = self.among.compare(name, one, rest, alpha)
-        return Outlier(one, q, self.among.cost_ms(q, one)) if q.sign in _TOLD[name] else None
+        q = self.among.compare(name, one, rest, self._alpha)
+        if q.sign not in _TOLD[name]:
+            return None
+        self._rejected += 1
+        return Outlier(one, q, self.among.cost_ms(q, one))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.fits import alone
-from rules.measures import median
 from rules.physics.prefill import ANY_GPU_RATE_RATIO, fit_prefill, least_rate_ratio
+from rules.samples import median
 from rules.savings import prefill_scaled
 
 if TYPE_CHECKING:

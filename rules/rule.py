@@ -126,10 +126,15 @@ class CannotTell:
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """What the numbers can't be used for, or what the log can't tell."""
+    """What the numbers can't be used for, or what the log can't tell.
+
+    Attributes:
+        of_all: it is of everything that was read, whichever engine's rows it was asked about.
+    """
 
     id: str
     text: str
+    of_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

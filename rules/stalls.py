@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.concurrency import GROUP
-from rules.measures import median
+from rules.placed import GROUP
+from rules.samples import median
 
 if TYPE_CHECKING:
     from rules.measures import Measures

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from rules.kv_pool import larger_pool
-from rules.measures import median
 from rules.memory import kv_oom_risk
 from rules.queue import concurrency_over_saturated, kv_pool_full_preempt, prefill_stalls_decode
 from rules.remedies import fix
+from rules.samples import median
 from rules.stalls import largest, of_intervals
 
 if TYPE_CHECKING:

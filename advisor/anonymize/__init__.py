@@ -24,7 +24,8 @@ from advisor.anonymize.rewrite import Asked, parse, rewrite
 from advisor.errors import InputError, UnrecognisedError
 from advisor.output import replacing
 from advisor.redact import printable
-from advisor.sources.files import STDIN, Input, blocks, expand
+from advisor.sources.files import STDIN, Input, blocks, expand, last_written
+from advisor.sources.stores import is_store
 from parsers import FORMATS
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def anonymize(
     """Write a log anew.
 
     Args:
-        given: the log, or ``-``.
+        given: the log, an object in a store, or ``-``.
         output: the new one, compressed if it is called ``.gz`` or ``.zst``; ``None`` for standard output.
         engine: read it as this engine's log.
         formats: what to look for.
@@ -99,11 +100,14 @@ def _the_one(given: str) -> Input:
 
 
 def _on_disk(source: Input, spool: Path) -> Path:
-    """Where the log can be read twice: a file lies there already."""
-    if source.name != STDIN:
+    """Where the log can be read twice, as old as it is: a file lies there already."""
+    if source.name != STDIN and not is_store(source.name):
         return Path(source.name)
-    with _spooled(str(spool.parent)), spool.open("wb") as file:
-        file.writelines(blocks(source))
+    with _spooled(str(spool.parent)):
+        with spool.open("wb") as file:
+            file.writelines(blocks(source))
+        written = last_written(source).timestamp()
+        os.utime(spool, (written, written))
     return spool
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from io import BytesIO
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from advisor.cache.entries import CacheError
 from advisor.cache.keeping import Keeping
 from advisor.cache.log import Log
 from advisor.crews.here import Here
-from advisor.errors import InputError
+from advisor.errors import ChangedError, InputError
 from advisor.interrupt import asked
 from advisor.parts import Ending, Part, ended
 from parsers.records import TABLES, schema
@@ -60,10 +60,7 @@ class Cached:
         logs = [Log(root, task) for task in tasks]
         coming = self._coming([log for log in logs if not log.is_whole])
         for at, log in enumerate(logs):
-            own = iter([ended(log.rest)]) if log.is_whole else next(coming)
-            if log.is_whole and asked():
-                yield at, Part(ending=Ending())
-                continue
+            own = iter(()) if log.is_whole else next(coming)
             for part in self._both(log, own):
                 yield at, part
 
@@ -76,37 +73,55 @@ class Cached:
 
     def _both(self, log: Log, own: Iterator[Part]) -> Iterator[Part]:
         """What is kept of a log, then what came after it."""
+        if log.is_whole:
+            own = self._after_whole(log)
+        if log.entry is not None:
+            first = next(own)
+            if first.ending is None or log.is_whole:
+                own = chain([first], own)
+            elif isinstance(first.ending.problem, ChangedError):
+                log.forget()
+                own = self._here(log.anew)
+            else:
+                yield Part(ending=Ending(problem=first.ending.problem))
+                return
         with ExitStack() as files:
             known = log.opened(files)
             if known is None:
-                own = (part for _, part in Here().parts([log.anew]))
-            keeping = Keeping(log, anew=known is None)
-            self._took(0 if known is None else log.file_bytes)
+                log.forget()
+                own = self._here(log.anew)
+            keeping = Keeping(log)
+            files.callback(keeping.close)
+            self._took(log.file_bytes)
             for table, file in known or ():
                 part = _part(log, table, file)
-                self._trying(keeping.again, part)
+                self._trying(keeping, keeping.again, part)
                 yield part
-        if log.is_whole and log.place is not None:
-            entries.touch(log.place)
-        for part in own:
-            self._trying(keeping.take, part)
-            yield ended(log.rest) if known and _says_nothing(part.ending) else part
+            if log.is_whole and log.place is not None:
+                entries.touch(log.place)
+            for part in own:
+                self._trying(keeping, keeping.take, part)
+                yield part
 
-    def _trying(self, keep: Callable[[Part], None], part: Part) -> None:
+    def _after_whole(self, log: Log) -> Iterator[Part]:
+        """What comes after a log of which all was kept: its end, or what came since that was seen."""
+        log.is_whole = log.is_untouched() and not asked()
+        return iter([ended(log.rest)]) if log.is_whole else self._here(log.rest)
+
+    def _here(self, task: Task) -> Iterator[Part]:
+        return (part for _, part in Here(took=self._took).parts([task]))
+
+    def _trying(self, keeping: Keeping, keep: Callable[[Part], None], part: Part) -> None:
         try:
             keep(part)
         except CacheError as error:
+            keeping.close()
             self._say(error)
 
     def _say(self, error: CacheError) -> None:
         if self._tell is not None:
             self._tell(f"--cache: nothing is kept ({error}).")
         self._tell = None
-
-
-def _says_nothing(ending: Ending | None) -> bool:
-    """Whether it is of a source that was not begun, since reading was interrupted."""
-    return ending is not None and ending.found is None and ending.problem is None
 
 
 def _part(log: Log, table: str, file: BinaryIO) -> Part:

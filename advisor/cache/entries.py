@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from advisor.cache.same_file import FilePrint
 from advisor.calibration import file as calibration_file
-from advisor.model import Section
+from advisor.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,20 +75,25 @@ def folder() -> Path:
     """Where the entries are.
 
     Raises:
-        CacheError: it can't be made, or others can write there.
+        CacheError: it can't be made, or is another user's.
     """
     path = calibration_file().parent / "logs"
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = path.stat()
-        if sys.platform != "win32":
-            if state.st_uid != os.geteuid() or state.st_mode & 0o022:
-                raise CacheError(f"{path}: others can write there")
-            if state.st_mode & 0o077:
-                path.chmod(0o700)
+        if not _is_own(state):
+            raise CacheError(f"{path}: it belongs to another user")
+        if sys.platform != "win32" and state.st_mode & 0o077:
+            path.chmod(0o700)
+    except FileExistsError as error:
+        raise CacheError(f"{error.filename}: it is no folder") from None
     except OSError as error:
         raise CacheError(f"{path}: {error.strerror or error}") from None
     return path
+
+
+def _is_own(state: os.stat_result) -> bool:
+    return sys.platform == "win32" or state.st_uid == os.geteuid()
 
 
 def place_of(root: Path, name: str, engine: str | None, formats: Sequence[Format]) -> Path:
@@ -101,9 +106,10 @@ def place_of(root: Path, name: str, engine: str | None, formats: Sequence[Format
 
 
 def load(place: Path) -> Entry | None:
-    """What is kept, if it is whole as far as this file tells."""
+    """What is kept, if it is whole as far as this file tells, and no other user put it there."""
     try:
-        text = (place / _ENTRY).read_bytes()
+        with (place / _ENTRY).open("rb") as file:
+            text = file.read() if _is_own(os.fstat(file.fileno())) else b""
         digest, _, entry = text.partition(b"\n")
         return Entry.model_validate_json(entry) if digest == _digest(entry) else None
     except (OSError, ValidationError, ValueError):
@@ -173,12 +179,13 @@ def replace(place: Path, entry: Entry) -> None:
     made = place / f"{secrets.token_hex(8)}.new"
     _write(made, _digest(text) + b"\n" + text)
     try:
+        if (place / _ENTRY).is_dir():
+            shutil.rmtree(place / _ENTRY)
         made.replace(place / _ENTRY)
     except OSError as error:
         made.unlink(missing_ok=True)
         raise CacheError(f"{place}: {error.strerror or error}") from None
-    named = {_ENTRY, entry.state.name, *(piece.name for piece in entry.rows)}
-    drop([path for path in _files(place) if path.name not in named], _LEFT_S)
+    _tidy(place)
 
 
 def drop(paths: Sequence[Path], age_s: float = 0.0) -> None:
@@ -193,11 +200,25 @@ def touch(place: Path) -> None:
     """It was used now."""
     with suppress(OSError):
         os.utime(place / _ENTRY)
+    _tidy(place)
+
+
+def _tidy(place: Path) -> None:
+    """Remove what the entry does not name, or what is there without one, once it is nobody's work."""
+    entry = load(place)
+    if entry is None and (place / _ENTRY).exists():
+        return
+    pieces = [] if entry is None else [entry.state, *entry.rows]
+    named = {_ENTRY, *(piece.name for piece in pieces)}
+    drop([path for path in _files(place) if path.name not in named], _LEFT_S)
 
 
 def make_room(root: Path) -> None:
-    """Remove what was used longest ago, until all together are no more than `LARGEST`."""
-    used = sorted((_used(place), _size(place), place) for place in _files(root) if place.is_dir())
+    """Remove what nothing names, and what was used longest ago, until the rest is no more than `LARGEST`."""
+    places = [place for place in _files(root) if place.is_dir()]
+    for place in places:
+        _tidy(place)
+    used = sorted((_used(place), _size(place), place) for place in places)
     total = sum(size for _, size, _ in used)
     for _, size, place in used:
         if total <= LARGEST:

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 
 from advisor.cache import entries
 from advisor.cache.entries import CacheError, Entry
-from advisor.cache.same_file import print_of
 from parsers.records import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import polars as pl
 
     from advisor.cache.entries import Piece
@@ -30,19 +27,18 @@ class Keeping:
 
     Args:
         log: which.
-        anew: nothing of what is kept of it is used.
     """
 
-    def __init__(self, log: Log, *, anew: bool) -> None:
-        before = [] if anew or log.entry is None else log.entry.rows
+    def __init__(self, log: Log) -> None:
+        before = [] if log.entry is None else log.entry.rows
         self._log = log
-        self._place = None if log.is_whole and not anew else log.place
+        self._place = None if log.is_whole else log.place
         self._again = sum(piece.rows < _ROWS for piece in before) > _MOST_SMALL
         self._rows: list[Piece] = [] if self._again else list(before)
         self._made: list[Piece] = []
         self._frames: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
         self._size = 0
-        self._state: tuple[bytes, int] | None = None
+        self._last: Part | None = None
 
     def again(self, part: Part) -> None:
         """Take rows that are kept already.
@@ -61,27 +57,20 @@ class Keeping:
         """
         if part.ending is None:
             self._take(part)
-            self._state = None if part.state is None else (part.state, part.read)
-        elif self._place is not None and self._state is not None:
-            self._trying(self._keep)
+            self._last = part
+        elif self._last is not None:
+            self._keep(self._last)
 
-    def _take(self, part: Part) -> None:
-        if self._place is not None:
-            self._trying(lambda: self._add(part))
-
-    def _trying(self, step: Callable[[], None]) -> None:
-        """Do a step of the work; if it fails, nothing of it is left."""
-        try:
-            step()
-        except CacheError:
-            self._forget()
-            raise
-
-    def _forget(self) -> None:
+    def close(self) -> None:
+        """Leave nothing of what was written and is not kept."""
         if self._place is not None:
             entries.drop([self._place / piece.name for piece in self._made])
         self._place = None
         self._frames.clear()
+
+    def _take(self, part: Part) -> None:
+        if self._place is not None:
+            self._add(part)
 
     def _add(self, part: Part) -> None:
         for table, frame in part.frames:
@@ -107,16 +96,16 @@ class Keeping:
         if self._size > entries.LARGEST:
             raise CacheError(f"{self._log.path}: its rows take more than {entries.LARGEST / 1e9:g} GB")
 
-    def _keep(self) -> None:
-        if self._place is None or self._state is None:
+    def _keep(self, last: Part) -> None:
+        if self._place is None or last.state is None:
             return
-        state, read = self._state
-        file = print_of(self._log.path, read)
-        if file is None or not self._log.is_still(file):
-            self._forget()
+        file = self._log.print_of(last.read, last.checksum)
+        if file is None:
             return
         for table in TABLES:
             self._write(table)
-        kept = entries.put(self._place, state)
-        entries.replace(self._place, Entry(file=file, read=read, rows=self._rows, state=kept))
+        state = entries.put(self._place, last.state)
+        self._made.append(state)
+        entries.replace(self._place, Entry(file=file, read=last.read, rows=self._rows, state=state))
+        self._made.clear()
         entries.make_room(self._log.root)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.cache import entries
-from advisor.cache.same_file import is_whole, print_of, regular
+from advisor.cache.same_file import print_of, regular
 from advisor.sources.files import STDIN, last_written
 from parsers.saved import StateError, resumed, saved
 
 if TYPE_CHECKING:
+    import os
     from contextlib import ExitStack
     from typing import BinaryIO
 
@@ -35,48 +36,62 @@ class Log:
         path: of the log.
         place: its entry's folder; ``None`` for a log that is not kept.
         entry: what is kept; ``None`` if that is nothing, or not of this log as it is now.
-        is_whole: nothing was appended.
-        rest: reads what is not kept.
+        is_whole: nothing happened to it since it was kept.
+        rest: reads what is not kept, if what is kept is of this log; that is looked at before.
         anew: reads it as if nothing were known.
     """
 
     def __init__(self, root: Path, task: Task) -> None:
         self.root = root
         self.path = Path(task.source.name)
-        state = None if task.source.name == STDIN else regular(self.path)
-        kept = state is not None and state.st_size >= SMALLEST
-        self._before = print_of(self.path, 0) if kept else None
-        self.place = entries.place_of(root, task.source.name, task.engine, task.formats) if kept else None
-        self.anew = self.rest = replace(task, keep=kept)
+        self.anew = self.rest = task
+        self.place: Path | None = None
+        self.entry: Entry | None = None
         self.is_whole = False
-        self.entry = None if self.place is None else self._found(self.place)
+        self._before = None if task.source.name == STDIN else regular(self.path)
+        if self._before is not None and self._before.st_size >= SMALLEST:
+            self.anew = self.rest = replace(task, keep=True)
+            self.place = entries.place_of(root, task.source.name, task.engine, task.formats)
+            self._find(self.place, self._before)
 
-    def _found(self, place: Path) -> Entry | None:
-        entry = entries.load(place)
-        whole = None if entry is None else is_whole(self.path, entry.file)
-        if entry is None or whole is None or not entries.are_there(place, entry.rows):
-            return None
-        task = self.anew
+    def _find(self, place: Path, state: os.stat_result) -> None:
+        entry, task = entries.load(place), self.anew
+        if entry is None or not entries.are_there(place, entry.rows):
+            return
+        untouched = entry.file.is_untouched(state)
+        if not untouched and not entry.file.may_go_on(state):
+            return
         kept = entries.contents(place, entry.state)
         try:
             reader = resumed(kept or b"", task.formats, last_written(task.source))
         except StateError:
-            return None
-        self.is_whole = whole
-        self.rest = replace(task, begin=entry.read, state=saved(reader, task.formats))
-        return entry
+            return
+        put_by = saved(reader, task.formats)
+        self.rest = replace(task, begin=entry.read, state=put_by, checksum=entry.file.checksum, check=True)
+        self.entry, self.is_whole = entry, untouched
+
+    def is_untouched(self) -> bool:
+        """Whether now, too, it is the file that was kept, and nothing happened to it."""
+        state = regular(self.path)
+        return state is not None and self.entry is not None and self.entry.file.is_untouched(state)
+
+    def forget(self) -> None:
+        """What is kept is of no use."""
+        self.rest, self.entry, self.is_whole = self.anew, None, False
 
     @property
     def file_bytes(self) -> int:
         """How many bytes of the file need not be read any more."""
         return 0 if self.entry is None else self.entry.file.size
 
-    def is_still(self, file: FilePrint) -> bool:
-        """Whether this is the file that was there before it was read, a compressed one without any change."""
-        before = self._before
-        if before is None or (before.device, before.inode) != (file.device, file.inode):
-            return False
-        return before == file if file.packed else not before.packed
+    def print_of(self, read: int, checksum: int) -> FilePrint | None:
+        """What tells it from others; ``None`` where that can't be told.
+
+        Args:
+            read: how many of its bytes were read.
+            checksum: of them.
+        """
+        return None if self._before is None else print_of(self.path, self._before, read, checksum)
 
     def opened(self, files: ExitStack) -> list[tuple[str, BinaryIO]] | None:
         """The rows that are kept, each piece with the name of its table; ``None`` if one is broken.

@@ -1,22 +1,23 @@
-"""Whether a file is still the one that was read, with nothing or something appended."""
+"""Whether a file is still the one that was read, with nothing or something appended.
+
+The system's word is enough for one that was not touched. For every other plain file whoever reads on requires
+the checksum of all that was read before, from the file as it was opened.
+"""
 
 from __future__ import annotations
 
-import os
 import stat
-from hashlib import blake2b
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from advisor.model import Section
+from advisor.section import Section
 from advisor.sources.packed import kind_of
 
 if TYPE_CHECKING:
+    import os
     from pathlib import Path
 
-_EDGE = 1 << 16
-_SAMPLE, _SAMPLES = 1 << 12, 64
 _MAGIC = 6
 
 
@@ -27,17 +28,28 @@ class FilePrint(Section):
         size: of what was read, in bytes of the file.
         device: the file system it is on.
         inode: its number there.
-        modified_ns: when it was last written.
+        modified_ns: when it was last written; ``None`` if something changed while it was read.
+        changed_ns: when that or its name or rights last changed; on Windows, when it was made.
         packed: it is compressed, so nothing that is appended can be read by itself.
-        digest: of its first and last 64 KiB, as far as it was read, and of 64 pieces of 4 KiB between.
+        checksum: of what was read, where it is not packed.
     """
 
     size: int = Field(ge=0)
     device: int
     inode: int
-    modified_ns: int
+    modified_ns: int | None
+    changed_ns: int
     packed: bool
-    digest: str
+    checksum: int
+
+    def is_untouched(self, state: os.stat_result) -> bool:
+        """Whether this is the file, and nothing happened to it since."""
+        return (self.size, self.device, self.inode, self.modified_ns, self.changed_ns) == _touched(state)
+
+    def may_go_on(self, state: os.stat_result) -> bool:
+        """Whether this may be the file, with something appended."""
+        same = (self.device, self.inode) == (state.st_dev, state.st_ino)
+        return same and not self.packed and self.size <= state.st_size
 
 
 def regular(path: Path) -> os.stat_result | None:
@@ -49,49 +61,37 @@ def regular(path: Path) -> os.stat_result | None:
     return state if stat.S_ISREG(state.st_mode) else None
 
 
-def print_of(path: Path, read: int) -> FilePrint | None:
+def print_of(path: Path, before: os.stat_result, read: int, checksum: int) -> FilePrint | None:
     """What tells a file from others; ``None`` where that can't be told.
 
     Args:
         path: a regular file.
-        read: how many of its bytes were read; of a compressed file all are meant.
+        before: what the system said of it before it was read.
+        read: how many bytes were read; of a compressed file, unpacked ones.
+        checksum: of them.
     """
+    state = regular(path)
     try:
         with path.open("rb") as file:
-            state = os.fstat(file.fileno())
             packed = kind_of(file.read(_MAGIC)) is not None
-            size = state.st_size if packed else read
-            if not stat.S_ISREG(state.st_mode) or size > state.st_size:
-                return None
-            return FilePrint(
-                size=size,
-                device=state.st_dev,
-                inode=state.st_ino,
-                modified_ns=state.st_mtime_ns,
-                packed=packed,
-                digest=_digest(file, size),
-            )
     except OSError:
         return None
-
-
-def is_whole(path: Path, known: FilePrint) -> bool | None:
-    """Whether nothing was appended to a file; ``None`` where it is another, or may be."""
-    state = regular(path)
-    now = None if state is None else print_of(path, known.size)
-    if state is None or now is None or now.model_copy(update={"modified_ns": known.modified_ns}) != known:
+    if state is None:
         return None
-    if state.st_size > known.size:
-        return False
-    return True if now.modified_ns == known.modified_ns else None
+    still = _touched(before) == _touched(state)
+    size = state.st_size if packed else read
+    if size > state.st_size or (packed and not still):
+        return None
+    return FilePrint(
+        size=size,
+        device=state.st_dev,
+        inode=state.st_ino,
+        modified_ns=state.st_mtime_ns if still else None,
+        changed_ns=state.st_ctime_ns,
+        packed=packed,
+        checksum=checksum,
+    )
 
 
-def _digest(file: BinaryIO, size: int) -> str:
-    found = blake2b(digest_size=16)
-    between = max(size - _SAMPLE, 0)
-    places = [0, *(between * place // _SAMPLES for place in range(1, _SAMPLES)), max(size - _EDGE, 0)]
-    for place in places:
-        length = _EDGE if place in (places[0], places[-1]) else _SAMPLE
-        file.seek(place)
-        found.update(file.read(min(length, size - place)))
-    return found.hexdigest()
+def _touched(state: os.stat_result) -> tuple[int, ...]:
+    return state.st_size, state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns

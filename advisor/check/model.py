@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from advisor.model import Line, Section
+from advisor.model import Line
+from advisor.section import Section
 
 SCHEMA = "phasewise.check/1"
 State: TypeAlias = Literal["ok", "broken", "unknown"]

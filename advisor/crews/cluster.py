@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from socket import create_connection
@@ -33,7 +34,7 @@ def connected() -> Any:
     try:
         import ray
     except ImportError:
-        raise InputError("--on ray needs Ray: pip install 'phasewise[fleet]'.") from None
+        raise InputError("--on ray needs Ray: pip install ray into phasewise's environment.") from None
     if not ray.is_initialized():
         _begin(ray)
         if sys.stdout is not None:
@@ -61,6 +62,7 @@ def _begin(ray: Any) -> None:
     address = os.environ.get("RAY_ADDRESS", "")
     _require_answer(address)
     code = [str(_HOME / package) for package in ("advisor", "parsers", "rules")]
+    ends = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             include_dashboard=False,
@@ -73,10 +75,14 @@ def _begin(ray: Any) -> None:
             },
         )
     except (ConnectionError, TimeoutError):
-        raise InputError(f"no Ray cluster answers at {address or 'this machine'}.") from None
+        where = address or "this machine"
+        why = "no Ray cluster answers, or it wants a token (RAY_AUTH_TOKEN_PATH; docs/fleet.md)"
+        raise InputError(f"{where}: {why}.") from None
     except (RuntimeError, ValueError) as error:
         told = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise InputError(f"the Ray cluster can't be used: {told.rstrip('.')}.") from None
+    finally:
+        signal.signal(signal.SIGTERM, ends)  # Ray puts its own there
 
 
 def _require_answer(address: str) -> None:

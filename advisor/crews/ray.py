@@ -17,9 +17,8 @@ from advisor import interrupt
 from advisor.crews.cluster import connected
 from advisor.crews.here import Here
 from advisor.crews.packing import packed
-from advisor.crews.ray_worker import Stretch, read_stretch, seen
+from advisor.crews.ray_worker import Stretch, left_off, read_stretch, seen
 from advisor.errors import InputError
-from advisor.parts import Ending, Part, ended
 from advisor.redact import printable
 from advisor.sources.files import STDIN
 from advisor.sources.stores import is_store
@@ -27,7 +26,8 @@ from advisor.sources.stores import is_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from advisor.parts import Task
+    from advisor.crews.ray_worker import Look
+    from advisor.parts import Part, Task
     from parsers.formats import Format
 
 STRETCH = 256 << 20
@@ -68,11 +68,13 @@ class OnRay:
         remote = ray.remote(num_cpus=1, num_returns=2, max_retries=_RETRIES)(read_stretch)
         formats = ray.put(self._formats)
         folder = str(Path.cwd())
+        looks: dict[str, Look | None] = {}
 
         def begin(task: Task) -> tuple[Any, Any]:
             name = task.source.name
-            look = None if is_store(name) else seen(name)
-            stretch = Stretch(replace(task, formats=(), size=STRETCH), folder, look)
+            if name not in looks:
+                looks[name] = None if is_store(name) else seen(name)
+            stretch = Stretch(replace(task, formats=(), size=STRETCH), folder, looks[name])
             parts, after = remote.remote(stretch, formats)
             return parts, after
 
@@ -92,7 +94,7 @@ class _Chain:
         at: the number of its task.
         task: the stretch that is next, or runs.
         is_sent: whether the cluster reads it.
-        waiting: promised parts, in their order.
+        waiting: stretches that were read, in their order: each one's task, and its parts or their promise.
         running: what is promised of how the running stretch went on.
         promised: the parts of it.
         is_read: whether nothing more comes.
@@ -101,7 +103,7 @@ class _Chain:
     at: int
     task: Task
     is_sent: bool
-    waiting: deque[Any] = field(default_factory=deque)
+    waiting: deque[tuple[Task, Any]] = field(default_factory=deque)
     running: Any = None
     promised: Any = None
     is_read: bool = False
@@ -161,39 +163,45 @@ class _Board:
                 taken, after = self._ray.get(one)
             except self._ray.exceptions.RayError as error:
                 chain.is_read = True
-                chain.waiting.append([_given_up(chain.task, error)])
+                chain.waiting.append((chain.task, [_given_up(chain.task, error)]))
                 continue
             self._took(taken)
-            chain.waiting.append(chain.promised)
+            chain.waiting.append((chain.task, chain.promised))
             chain.is_read = after is None
             if after is not None:
-                chain.task = replace(chain.task, begin=after[0], state=after[1])
+                source = replace(chain.task.source, version=after.version)
+                chain.task = replace(
+                    chain.task,
+                    source=source,
+                    begin=after.begin,
+                    state=after.state,
+                    checksum=after.checksum,
+                    check=False,
+                )
         if not done:
             self._took(0)
 
     def _got(self, chain: _Chain) -> Iterator[tuple[int, Part]]:
         """What comes next of what waits."""
-        promised = chain.waiting.popleft()
+        task, promised = chain.waiting.popleft()
         try:
             found = promised if isinstance(promised, list) else self._ray.get(promised)
         except self._ray.exceptions.RayError as error:
             chain.waiting.clear()
             chain.running, chain.is_read = None, True
-            found = [Part(ending=Ending(problem=_died(chain.task, error)))]
+            found = [left_off(task, _died(task, error))]
         yield from ((chain.at, part) for part in found)
 
     def _stopped(self) -> Iterator[tuple[int, Part]]:
-        """What is known when no more is to be read: of the first source, and that there are others."""
+        """What came home when no more is to be read, and of each source that this is its end."""
         for chain in self._near():
             if chain.running is not None:
                 self._ray.cancel(chain.running, force=False)
-        head = self._chains[0]
-        while head.waiting:
-            yield from self._got(head)
-        if not head.is_read:
-            yield head.at, ended(head.task) if head.task.state is not None else Part(ending=Ending())
-        for chain in islice(self._chains, 1, None):
-            yield chain.at, Part(ending=Ending())
+        for chain in self._chains:
+            while chain.waiting:
+                yield from self._got(chain)
+            if not chain.is_read:
+                yield chain.at, left_off(chain.task)
 
 
 def _is_sendable(task: Task) -> bool:
@@ -205,7 +213,7 @@ def _given_up(task: Task, error: Any) -> Part:
     """The end of a source whose stretch could not be read.
 
     Raises:
-        InputError: that is of all sources, or a user's pattern takes too long.
+        InputError: no other can be read either, or a user's pattern takes too long.
     """
     cause = getattr(error, "cause", None)
     if isinstance(cause, InputError):
@@ -216,14 +224,14 @@ def _given_up(task: Task, error: Any) -> Part:
         ) from None
     if type(error).__name__ == "RuntimeEnvSetupError":
         raise InputError("Ray's workers can't be given phasewise's code; install it there.") from None
-    if cause is not None:
-        raise error
-    part = ended(task) if task.state is not None else Part(ending=Ending())
-    assert part.ending is not None
-    part.ending.problem = _died(task, error)
-    return part
+    return left_off(task, _died(task, error) if cause is None else _failed(task, cause))
 
 
 def _died(task: Task, error: Any) -> InputError:
     name, why = printable(task.source.name), type(error).__name__
     return InputError(f"{name}: the Ray workers that read it died, {_RETRIES + 1} times ({why}).")
+
+
+def _failed(task: Task, cause: BaseException) -> InputError:
+    name, why = printable(task.source.name), type(cause).__name__
+    return InputError(f"{name}: the Ray worker that read it failed ({why}).")

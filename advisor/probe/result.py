@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.model import Phases, Section
+from advisor.section import Phases, Section
 from rules.attribution import VerdictPhase
 
 SCHEMA = "phasewise.probe/1"

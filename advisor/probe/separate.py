@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import median, stdev
 from typing import TYPE_CHECKING
 
-from advisor.model import Phases
 from advisor.probe.plan import Kind
 from advisor.probe.result import Cached, Decode, Length, Server, Shares
 from advisor.probe.rows import rows_of
 from advisor.probe.waiting import own_ms
+from advisor.section import Phases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

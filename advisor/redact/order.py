@@ -47,7 +47,8 @@ def _in_order(tables: Tables, setups: Sequence[Setup]) -> Iterator[tuple[str, st
 def _texts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     for name, dtype in frame.schema.items():
         if dtype == pl.String:
-            column = frame.select("source", "line", column=pl.lit(name), text=name)
+            changes = pl.col("text").ne_missing(pl.col("text").shift())
+            column = frame.select("source", "line", column=pl.lit(name), text=name).filter(changes)
             suspect = column.filter(pl.col("text").str.contains(SUSPECT))
             yield suspect.unique("text", keep="first", maintain_order=True)
 

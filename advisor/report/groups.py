@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from advisor.by import named
+from advisor.group_answer import named
 from advisor.report.page import PHASES
 from advisor.report.tables import fact
 from rules.words import count, duration, percent, plural
@@ -12,12 +13,21 @@ from rules.words import count, duration, percent, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from advisor.model import GroupModel, Groups, OtherFactModel, OtherWorkModel, OutlierModel
+    from advisor.group_model import (
+        GroupModel,
+        Groups,
+        OtherFactModel,
+        OtherWorkModel,
+        OutlierModel,
+        SampledModel,
+    )
 
 Row = tuple[str, ...]
 
-FEW_ROWS, MANY_ROWS = 12, 200
-"""Groups that a page for a terminal lists, and other pages."""
+FEW_ROWS, MANY_ROWS, LEAST_HOURS = 12, 200, 48
+"""Groups that a page for a terminal lists, and other pages; of hours no page fewer than that."""
+
+_MASKED = re.compile(r"\[[a-z]+-\d+\]")
 
 _LONGEST_NAME = 22
 _MARK = " *"
@@ -50,7 +60,7 @@ def context(groups: Groups | None) -> dict[str, object] | None:
 
 def times(groups: Groups, most: int) -> list[Row]:
     """Waits and rates; without columns that no group tells."""
-    header = (groups.by, "n", "TTFT", "p95", "total", "prefill/s", "decode/s")
+    header = (groups.by, "n", "TTFT", "p95", "total", "prefill/s", "decode/s", "windows", "tok/s")
     shown = _shown(groups, most)
     names = _names(shown, groups)
     return _told([header, *((name, *_times(one)) for name, one in zip(names, shown, strict=True))])
@@ -85,19 +95,38 @@ def why(one: OutlierModel) -> list[str]:
 
 
 def notes(groups: Groups, most: int) -> list[str]:
-    """What a host is here, and which rows are left out."""
+    """What a host is here, what was compared, and which rows are left out."""
     if not groups.groups:
         return []
-    said = ["TTFT and total at the median, p95 of TTFT; prefill and decode in tokens a second."]
+    said = []
+    if any(one.requests for one in groups.groups):
+        said.append("TTFT and total at the median, p95 of TTFT; prefill and decode in tokens a second.")
     if groups.outliers:
         said.append("* stands out. It is compared with the others together, speeds at like work.")
     if groups.told_by is not None:
         said.append(f"A host is {_TOLD_BY[groups.told_by]}: what differs between their names.")
     if groups.by == "hour":
         said.append("Hours are UTC, by when a request finished.")
-    if more := len(groups.groups) - most:
-        said += [f"{plural(more, groups.by)} more: `--format json` has all."] if more > 0 else []
+    if any(map(_only_windows, groups.groups)):
+        said.append(
+            "Windows and batches are of all requests together: tok/s is what these generate, at the median; "
+            "it is not judged."
+        )
+    if any(_MASKED.search(one.name or "") for one in groups.groups):
+        said.append("`--no-redact` shows the names that are masked here.")
+    if groups.sampled is not None:
+        said.append(_sampled(groups.sampled, groups.by))
+    if (more := len(groups.groups) - _most(groups, most)) > 0:
+        said.append(f"{plural(more, groups.by)} more: `--format json` has all.")
     return said
+
+
+def _sampled(of: SampledModel, by: str) -> str:
+    all_of = f"{count(of.requests)} of " if of.requests < of.of else ""
+    return (
+        f"Compared were {all_of}{count(of.of)} requests, each {by} with at most {count(of.others)} of the "
+        "others, spread over them; the table is of all."
+    )
 
 
 def _shown(groups: Groups, most: int) -> Sequence[GroupModel]:
@@ -105,7 +134,15 @@ def _shown(groups: Groups, most: int) -> Sequence[GroupModel]:
     out = {one.group for one in groups.outliers}
     places = range(len(groups.groups))
     first = sorted(places, key=lambda i: (groups.groups[i].name not in out, -groups.groups[i].requests))
-    return [groups.groups[i] for i in sorted(first[:most])]
+    return [groups.groups[i] for i in sorted(first[: _most(groups, most)])]
+
+
+def _most(groups: Groups, most: int) -> int:
+    return max(most, LEAST_HOURS) if groups.by == "hour" else most
+
+
+def _only_windows(one: GroupModel) -> bool:
+    return one.intervals > 0 and not one.requests
 
 
 def _names(shown: Sequence[GroupModel], groups: Groups) -> list[str]:
@@ -125,8 +162,13 @@ def _times(one: GroupModel) -> Row:
     return (
         count(one.requests),
         *("" if ms is None else duration(ms) for ms in waits),
-        *("" if rate is None else f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}" for rate in rates),
+        *map(_rate, rates),
+        *((count(one.intervals), _rate(one.together_tok_s.p50)) if _only_windows(one) else ("", "")),
     )
+
+
+def _rate(tok_s: float | None) -> str:
+    return "" if tok_s is None else f"{tok_s:,.0f}" if tok_s >= 100 else f"{tok_s:.1f}"
 
 
 def _shares(one: GroupModel) -> Row:
@@ -136,7 +178,7 @@ def _shares(one: GroupModel) -> Row:
 
 def _told(rows: list[Row]) -> list[Row]:
     """Without columns that are empty, or nothing, in all groups."""
-    kept = [column for column in zip(*rows, strict=True) if set(column[1:]) - {"", "0 %"}]
+    kept = [column for column in zip(*rows, strict=True) if set(column[1:]) - {"", "0", "0 %"}]
     return list(zip(*kept, strict=True))
 
 

@@ -194,7 +194,9 @@ def made(report: Report) -> str:
     said = f"Written by phasewise {how.version} with Python {how.python} on {how.system}."
     if how.first_at is None or how.last_at is None:
         return f"{said} The log has no wall clock."
-    return f"{said} The log covers {how.first_at:%Y-%m-%d %H:%M:%S} to {how.last_at:%Y-%m-%d %H:%M:%S} UTC."
+    part = how.clocked_logs < how.logs
+    what = f"What has a clock ({how.clocked_logs:,} of {how.logs:,} logs)" if part else "The log"
+    return f"{said} {what} covers {how.first_at:%Y-%m-%d %H:%M:%S} to {how.last_at:%Y-%m-%d %H:%M:%S} UTC."
 
 
 def starts(analysis: Analysis) -> str:

@@ -12,11 +12,8 @@ import polars as pl
 
 from rules.attribution import PHASES
 from rules.fits import CONTEXT_TOKENS
-from rules.measures import (
-    FEW,
-    IS_VALID_DECODE,
-    IS_VALID_PREFILL,
-)
+from rules.measures import FEW
+from rules.samples import IS_VALID_DECODE, IS_VALID_PREFILL
 
 if TYPE_CHECKING:
     from rules.measures import Measures

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from advisor.report.blocks import hanging, indented, put, standard_console, table, title
 from advisor.runner.settings import ALL_LAYERS, BATCH, UBATCH
-from rules.measures import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_TOKENS
+from rules.samples import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_TOKENS
 from rules.words import count, duration, percent, plural, rate
 
 if TYPE_CHECKING:

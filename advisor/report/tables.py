@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from advisor.model import Percentiles
 from advisor.report.page import PHASES, VISIBLE, where
+from advisor.section import Percentiles
 from rules.caveats.log_hides_timings import ALL_SHOWN
 from rules.words import count, duration, percent, rate, size
 

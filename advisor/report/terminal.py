@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from advisor.model import Analysis, FindingModel, Groups, Line
+    from advisor.group_model import Groups
+    from advisor.model import Analysis, FindingModel, Line
 
 FIRST_PAGE = 5
 _SVG_WIDTH = 88
@@ -116,7 +117,7 @@ def _wide(rows: list[tuple[str, ...]]) -> int:
 
 
 def _groups(groups: Groups, *, everything: bool, width: int) -> list[RenderableType]:
-    from advisor.by import named
+    from advisor.group_answer import named
     from advisor.report import groups as said
 
     most = said.MANY_ROWS if everything else said.FEW_ROWS

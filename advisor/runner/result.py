@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from advisor.model import Section
+from advisor.section import Section
 
 SCHEMA = "phasewise.run/1"
 

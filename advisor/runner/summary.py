@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.runner.result import PhaseShare, Spread, Summary
-from rules.measures import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_MS, VALID_PREFILL_TOKENS
+from rules.samples import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_MS, VALID_PREFILL_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,19 +15,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from advisor.errors import InputError, MissingError, UnrecognisedError
+from advisor.errors import ChangedError, InputError, MissingError, UnrecognisedError
 from advisor.interrupt import check, waiting
 from advisor.sources import stores
+from advisor.sources.checksum import EMPTY, checksum
 from advisor.sources.packed import PackedError, Unpacked, kind_of
+from advisor.sources.ranges import Ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
 STDIN = "-"
 BLOCK = 1 << 20
+MAGIC = 6
+"""First bytes that say whether and how it is packed."""
+
 _LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".bz2", ".xz"}
 _WRITTEN = {".md", ".markdown", ".html", ".htm", ".xml", ".svg", ".parquet"}
-_SNIFF, _MAGIC = 8192, 6
+_SNIFF = 8192
 _LONG = 80
 _HOLE = re.compile(rb"\0{512,}")
 _CONTROLS, _BINARY_SHARE = bytes(set(range(32)) - set(b"\b\t\n\f\r\x1b")), 0.05
@@ -40,10 +45,12 @@ class Input:
     Attributes:
         name: as the user gave it, or as it was found in a folder; ``-`` for standard input.
         folder: the folder it was found in; ``None`` for what the user named itself.
+        version: of an object in a store, the one to read; ``None`` for the newest.
     """
 
     name: str
     folder: str | None = None
+    version: str | None = None
 
 
 def expand(paths: Sequence[str]) -> tuple[list[Input], list[InputError]]:
@@ -151,7 +158,7 @@ def _short(given: str) -> str:
 
 
 def blocks(
-    source: Input, begin: int = 0, took: Callable[[int], None] | None = None
+    source: Input, begin: int = 0, took: Callable[[int], None] | None = None, before: int | None = None
 ) -> Generator[bytes, None, None]:
     """The decompressed bytes of an input, in blocks.
 
@@ -159,19 +166,27 @@ def blocks(
         source: the input.
         begin: how many of its first bytes to leave out: what stood there was read before.
         took: told of bytes as they are taken from the input, packed as they lie there.
+        before: the checksum that those first bytes must have; if they do, an empty block comes first.
 
     Raises:
         InputError: it can't be opened or read; what came before a break has been given.
+        ChangedError: what stood there was other bytes; nothing has been given.
         UnrecognisedError: it is no text.
         Stopped: Ctrl-C came.
     """
     with _opened(source) as raw:
         first = b""
-        while len(first) < _MAGIC and (more := _read(source, _Rejoined(b"", raw, took), _SNIFF)):
+        while len(first) < MAGIC and (more := _read(source, _Rejoined(b"", raw, None), _SNIFF)):
             first += more
         ends, kind = _is_regular(raw), kind_of(first)
+        if before is not None:
+            if not ends or kind is not None or _checksum(source, raw, begin) != before:
+                raise ChangedError(f"{source.name}: it changed while it was read.")
+            yield b""
         if begin and ends and kind is None:
             first, begin = b"", raw.seek(begin) - begin
+        elif took is not None:
+            took(len(first))
         plain = cast("BinaryIO", io.BufferedReader(_Rejoined(first, raw, took), BLOCK))
         stream = plain if kind is None else io.BufferedReader(Unpacked(kind, plain), BLOCK)
         begun = begin > 0 or not first
@@ -188,6 +203,16 @@ def blocks(
             raise _binary(source)
 
 
+def _checksum(source: Input, file: BinaryIO, size: int) -> int | None:
+    """That of a file's first bytes; ``None`` if it holds fewer."""
+    found = EMPTY
+    file.seek(0)
+    while size > 0 and (data := _read(source, file, min(size, BLOCK))):
+        found = checksum(data, found)
+        size -= len(data)
+    return found if size == 0 else None
+
+
 def _binary(source: Input) -> UnrecognisedError:
     return UnrecognisedError(f"{source.name}: this is a binary file, not a log")
 
@@ -195,7 +220,7 @@ def _binary(source: Input) -> UnrecognisedError:
 def _is_regular(raw: BinaryIO) -> bool:
     """Whether it ends: the hole that a truncated rotated log begins with may be as long as the log was."""
     try:
-        return isinstance(raw, stores.Remote) or stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+        return isinstance(raw, Ranges) or stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
     except (OSError, ValueError):
         return False
 
@@ -208,7 +233,7 @@ def _opened(source: Input) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     if stores.is_store(source.name):
-        with stores.opened(source.name) as remote:
+        with stores.opened(source.name, source.version) as remote:
             yield cast("BinaryIO", remote)
         return
     try:

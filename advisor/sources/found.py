@@ -47,7 +47,7 @@ _LMSTUDIO = {"lmstudio": "~/.lmstudio/server-logs"}
 _LOGS = {
     "darwin": {"ollama": "~/.ollama/logs/server.log", **_LMSTUDIO},
     "win32": {"ollama": "~/AppData/Local/Ollama/server.log", **_LMSTUDIO},
-    "linux": {"ollama": "journalctl -u ollama --no-pager | phasewise -", **_LMSTUDIO},
+    "linux": {"ollama": "journalctl -u ollama --no-pager -o short-iso | phasewise -", **_LMSTUDIO},
 }
 """By system, a file or folder below the user's own, or what prints the log."""
 

@@ -6,26 +6,21 @@ never printed: it may quote a request, and a request may be signed.
 
 from __future__ import annotations
 
-import io
 import os
 import re
-from collections import deque
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InputError, UnrecognisedError
+from advisor.interrupt import Stopped
+from advisor.sources.ranges import Ranges, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
 
 SCHEMES = ("s3://", "gs://", "az://")
-RANGE = 4 << 20
-"""Bytes of one request."""
-
-_AHEAD = 3
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _MAGIC = re.compile(r"[*?\[]")
 _TRUE = {"1", "true", "yes", "on", "y", "t"}
@@ -34,11 +29,12 @@ _CREDENTIALS = {
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
     "az": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+_CHANGED = "it changed while it was read"
 
 _REASONS = {
     "NoSuchBucket|ContainerNotFound": "there is no bucket {bucket}",
     "169.254.|MissingAccount|TokenRequest|token request|metadata.": "no credentials found; {credentials}",
-    "PreconditionError": "it changed while it was read",
+    "PreconditionError": _CHANGED,
     "UnauthenticatedError|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken": (
         "the credentials in the environment are not accepted"
     ),
@@ -48,7 +44,7 @@ _REASONS = {
     "PermissionDeniedError|AccessDenied": "no permission to read it with the credentials in the environment",
     "Could not parse path": "no such name is possible there",
     "sending request|timed out|TimedOut": (
-        "the store can't be reached; is the network there, and the endpoint right?"
+        "the store can't be reached; look at the network and the endpoint"
     ),
 }
 """What an error's text says, and what that means; the first that fits."""
@@ -108,94 +104,50 @@ def last_written(name: str) -> datetime:
         with _told(name):
             written: datetime = _head(name)[2]["last_modified"]
             return written.astimezone(UTC)
-    except InputError:
+    except (InputError, Stopped):
         return datetime.now(UTC)
 
 
-def opened(name: str) -> Remote:
-    """An object's bytes.
+def begins(name: str, size: int) -> tuple[bytes, str | None]:
+    """An object's first bytes, and by what this version of it is known; nothing if it holds fewer.
 
     Raises:
-        InputError: it can't be opened.
+        InputError: it can't be read.
     """
+    import obstore
+
+    def ask() -> tuple[bytes, str | None]:
+        got = obstore.get(store, key, options={"range": (0, size)})
+        return bytes(got.bytes()), got.meta["e_tag"]
+
     with _told(name):
         store, key, meta = _head(name)
-    return Remote(name, store, key, meta["size"], meta["e_tag"])
+        return answer(ask) if meta["size"] >= size else (b"", meta["e_tag"])
 
 
-class Remote(io.RawIOBase):
-    """The bytes of one version of an object, a few ranges fetched ahead.
+def opened(name: str, version: str | None = None) -> Ranges:
+    """An object's bytes.
 
-    Attributes:
+    Args:
         name: the path.
-        size: in bytes.
+        version: the one to read, as `begins` gave it; default the newest.
+
+    Raises:
+        InputError: it can't be opened, or there is another version by now.
     """
+    import obstore
 
-    def __init__(self, name: str, store: Any, key: str, size: int, version: str | None) -> None:
-        from concurrent.futures import ThreadPoolExecutor
+    with _told(name):
+        store, key, meta = _head(name)
+    same = {} if meta["e_tag"] is None else {"if_match": meta["e_tag"]}
+    if version not in {None, meta["e_tag"]}:
+        raise InputError(f"{name}: {_CHANGED}.")
 
-        self.name, self.size = name, size
-        self._store, self._key = store, key
-        self._same = {} if version is None else {"if_match": version}
-        self._threads = ThreadPoolExecutor(_AHEAD, "phasewise-store")
-        self._coming: deque[Future[memoryview]] = deque()
-        self._here = memoryview(b"")
-        self._at = self._asked = 0
+    def fetch(start: int, end: int) -> memoryview:
+        with _told(name):
+            return memoryview(obstore.get(store, key, options={"range": (start, end), **same}).bytes())
 
-    def readable(self) -> bool:
-        """It can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """It can be read from any byte on."""
-        return True
-
-    def tell(self) -> int:
-        """The byte that is next."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a byte of the object; what is on its way is dropped."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        self._drop()
-        self._at = self._asked = min(max(start + offset, 0), self.size)
-        return self._at
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """What is here, or the next range.
-
-        Raises:
-            InputError: the store has not given it.
-        """
-        while len(self._coming) < _AHEAD and self._asked < self.size:
-            end = min(self._asked + RANGE, self.size)
-            self._coming.append(self._threads.submit(self._range, self._asked, end))
-            self._asked = end
-        if not self._here and self._coming:
-            with _told(self.name):
-                self._here = self._coming.popleft().result()
-        count = min(len(buffer), len(self._here))
-        buffer[:count], self._here = self._here[:count], self._here[count:]
-        self._at += count
-        return count
-
-    def close(self) -> None:
-        """Let go of it."""
-        self._drop()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        super().close()
-
-    def _drop(self) -> None:
-        for future in self._coming:
-            future.cancel()
-        self._coming.clear()
-        self._here = memoryview(b"")
-
-    def _range(self, start: int, end: int) -> memoryview:
-        import obstore
-
-        answer = obstore.get(self._store, self._key, options={"range": (start, end), **self._same})
-        return memoryview(answer.bytes())
+    return Ranges(meta["size"], fetch)
 
 
 def _split(name: str) -> tuple[str, str, str]:
@@ -214,7 +166,7 @@ def _head(name: str) -> tuple[Any, str, Any]:
 
     scheme, bucket, key = _split(name)
     store = _store(scheme, bucket)
-    return store, key, obstore.head(store, key)
+    return store, key, answer(lambda: obstore.head(store, key))
 
 
 @lru_cache(maxsize=8)
@@ -227,7 +179,8 @@ def _store(scheme: str, bucket: str) -> Any:
     try:
         from obstore.store import from_url
     except ImportError:
-        raise InputError(f"{scheme}:// paths need obstore: pip install 'phasewise[stores]'.") from None
+        how = "pip install obstore into phasewise's environment"
+        raise InputError(f"{scheme}:// paths need obstore: {how}.") from None
     if scheme == "s3":
         _require_endpoint()
     retries: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=90)}
@@ -251,7 +204,7 @@ def _is_there(store: Any, key: str, path: str) -> bool:
     import obstore
 
     try:
-        _sizes[path] = obstore.head(store, key)["size"]
+        _sizes[path] = answer(lambda: obstore.head(store, key))["size"]
     except FileNotFoundError:
         return False
     return True
@@ -262,7 +215,7 @@ def _below(store: Any, folder: str, root: str) -> list[str]:
     import obstore
 
     listing = obstore.list(store, prefix=folder.rstrip("/") or None)
-    sizes = {f"{root}{one['path']}": one["size"] for some in listing for one in some}
+    sizes = answer(lambda: {f"{root}{one['path']}": one["size"] for some in listing for one in some})
     _sizes.update(sizes)
     return sorted(sizes)
 

@@ -32,13 +32,12 @@ def analyze(
     """Say which phase eats the latency, why, what to change, and what that would save."""
     require(paths)
     from advisor.analysis import analyze as analysis_of
+    from advisor.output import old, target
 
     if svg is not None:
-        from advisor.output import target
-
         target(svg, paths)
     asked = options(selection, given, no_redact=no_redact, by=by)
-    reading = read(paths, inputs)
+    reading = read(paths, inputs, keeps=old(svg))
     made: Analysis
     if format is PageFormat.MD:
         from advisor.report.markdown import render

@@ -42,7 +42,7 @@ def check(
     """Hold limits against a log, for CI: exit status 1 if one is broken, 2 if the log can't tell."""
     from advisor.check.limits import limits as all_limits
     from advisor.config import sections
-    from advisor.output import target
+    from advisor.output import old, target
 
     held = all_limits(limits, sections("check"))
     require(paths)
@@ -51,7 +51,7 @@ def check(
     from advisor.check.gate import check as hold
 
     asked = options(selection, given, no_redact=no_redact)
-    reading = read(paths, inputs)
+    reading = read(paths, inputs, keeps=old(output))
     found = hold(reading, asked, held)
     _print(found, CheckFormat.TERMINAL if written is format else format)
     if written is not None:

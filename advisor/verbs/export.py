@@ -31,7 +31,7 @@ def export(
     kind = format_of(output, format.value if format else None, ENDINGS, "jsonl")
     asked = options(selection, no_redact=no_redact)
     with Spool(table.value, asked) as rows:
-        reading = read(paths, inputs, take=rows.add)
+        reading = read(paths, inputs, take=rows.add, keeps=output)
         write_frames(rows.frames(reading.setups), output, kind)
     hint_at_other_tables(rows.sizes, table.value)
     end(reading, asked, rows)

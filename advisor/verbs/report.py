@@ -40,14 +40,14 @@ def report(
     from advisor.report.written import ENDINGS, text_of
 
     kind = format_of(output, format, ENDINGS, ReportFormat.MD)
-    from advisor.output import require_folder, target, write_text
+    from advisor.output import old, require_folder, target, write_text
     from advisor.ticket import report as make
 
     output = target(output, paths if baseline is None else [*paths, baseline])
     if charts is not None:
         require_folder(charts)
     asked = options(selection, given, no_redact=no_redact, by=by)
-    reading = read(paths, inputs, whole=baseline is not None)
+    reading = read(paths, inputs, whole=baseline is not None, keeps=old(output, charts))
     before = None if baseline is None else read([baseline], inputs, whole=True)
     made, rows = make(reading, asked, words(context), before)
     text = text_of(made, rows, kind, unicode=output is not None or writes_unicode())

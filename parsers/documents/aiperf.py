@@ -128,7 +128,7 @@ def _tokens(report: Any, sum_of_all: str, each: str, requests: int) -> int | Non
 def _model(config: Any) -> str | None:
     """The one model that was asked for."""
     names = items(config, "endpoint", "model_names") or items(config, "model_names")
-    return names[0] if len(names) == 1 and isinstance(names[0], str) else text(config, "model_names")
+    return text(names[0]) if len(names) == 1 and isinstance(names[0], str) else text(config, "model_names")
 
 
 def _is_summary(head: bytes) -> bool:

@@ -31,9 +31,9 @@ ID = "concurrent-rates"
 
 def check(m: Measures) -> Caveat | None:
     """Say how many ran at once, and how many alone."""
-    if m.overlap.most is None or m.overlap.most <= 1 or not m.valid_decode.height:
+    if m.overlap.most is None or m.overlap.most <= 1 or not m.decode_samples:
         return None
-    alone, rates = m.decoding.alone.height, m.valid_decode.height
+    alone, rates = m.decoding.alone.height, m.decode_samples
     if alone == rates:
         return None
     return Caveat(

@@ -47,7 +47,7 @@ def check(m: Measures) -> Caveat | None:
     tok_s = m.decode_tok_s
     if tok_s is None or not SLOWEST_TOK_S <= tok_s < FASTEST_TOK_S:
         return None
-    if m.valid_decode.height < FEW or m.share(Phase.DECODE) < SHARE:
+    if m.decode_samples < FEW or m.share(Phase.DECODE) < SHARE:
         return None
     english, korean = (chars_per_second(tok_s, language) for language in ("English", "Korean"))
     return Caveat(

@@ -41,10 +41,10 @@ def check(m: Measures) -> Caveat | None:
     decodes = rows.filter(pl.col("decode_ms").is_not_null())
     few = []
     longer = (prefills["prefill_tokens"] >= cached_prefill_noise.SHORT_TOKENS).any()
-    if longer and m.valid_prefill.height < FEW and cached_prefill_noise.check(m) is None:
-        few.append(f"prefill {m.valid_prefill.height} of {prefills.height} requests")
-    if decodes.height and m.valid_decode.height < FEW:
-        few.append(f"decode {m.valid_decode.height} of {decodes.height} requests")
+    if longer and m.prefill_samples < FEW and cached_prefill_noise.check(m) is None:
+        few.append(f"prefill {m.prefill_samples} of {prefills.height} requests")
+    if decodes.height and m.decode_samples < FEW:
+        few.append(f"decode {m.decode_samples} of {decodes.height} requests")
     if not few:
         return None
     return Caveat(

@@ -48,4 +48,4 @@ def check(m: Measures) -> Caveat | None:
             f" Total less decode suggests about {duration(rest_ms)} of prefill in {guessed.height} "
             f"{'request' if guessed.height == 1 else 'requests'}, which no number here contains."
         )
-    return Caveat(ID, said)
+    return Caveat(ID, said, of_all=True)

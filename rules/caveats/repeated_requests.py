@@ -36,6 +36,5 @@ def check(m: Measures) -> Caveat | None:
     if not repeated:
         return None
     stand = "stands" if repeated == 1 else "stand"
-    return Caveat(
-        ID, f"{plural(repeated, 'request')} {stand} more than once in the inputs; each counts once."
-    )
+    said = f"{plural(repeated, 'request')} {stand} more than once in the inputs; each counts once."
+    return Caveat(ID, said, of_all=True)

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import median
 from rules.rule import Caveat
+from rules.samples import median
 from rules.words import count, duration
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.deployments import deployments
-from rules.measures import FEW, IS_VALID_DECODE, IS_VALID_PREFILL
+from rules.measures import FEW
 from rules.rule import Caveat
+from rules.samples import IS_VALID_DECODE, IS_VALID_PREFILL
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _slower_first(m: Measures) -> list[tuple[str, float, float]]:
 def _prefill(m: Measures, first: pl.DataFrame) -> tuple[str, float, float] | None:
     fit = m.prefill_fit
     rows = first.filter(IS_VALID_PREFILL)
-    if fit is None or m.valid_prefill.height < FEW or not rows.height:
+    if fit is None or m.prefill_samples < FEW or not rows.height:
         return None
     expected = fit.model.predict_ms(
         rows["prefill_tokens"].cast(pl.Float64).to_numpy(),
@@ -77,7 +78,7 @@ def _prefill(m: Measures, first: pl.DataFrame) -> tuple[str, float, float] | Non
 def _decode(m: Measures, first: pl.DataFrame) -> tuple[str, float, float] | None:
     usual = m.ms_per_token
     rows = first.filter(IS_VALID_DECODE)
-    if usual is None or m.valid_decode.height < FEW or m.decoding.speculative:
+    if usual is None or m.decode_samples < FEW or m.decoding.speculative:
         return None
     return _slower(
         "to generate its answer", rows.select("decode_ms", expected_ms=pl.col("decode_steps") * usual)

@@ -32,12 +32,7 @@ from rules.comparison.ended import UNFINISHED
 from rules.comparison.queueing import inseparable, unseen
 from rules.comparison.samples import Samples
 from rules.fits import CONTEXT_TOKENS
-from rules.measures import (
-    VALID_DECODE_MS,
-    VALID_DECODE_TOKENS,
-    VALID_PREFILL_MS,
-    VALID_PREFILL_TOKENS,
-)
+from rules.samples import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_MS, VALID_PREFILL_TOKENS
 from rules.sessions import EVALUATED
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import polars as pl
 
 from rules.comparison.dimensions import LEAST_TOKENS, LEVEL, STALLED, Dimension
 from rules.comparison.matching import Size, crossed, in_both
-from rules.lines import MOST_SAMPLES
+from rules.lines import MOST_SAMPLES, evenly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Samples:
         one_sided: tuple[Dimension, ...] = (),
     ) -> None:
         known = pl.col("value").is_finite() & (pl.col("value") > 0) & (pl.col("norm") > 0)
-        self.frame = _thinned(frame.filter(known))
+        self.frame = thinned(frame.filter(known), "after", MOST_SAMPLES)
         self.dimensions = tuple(d for d in dimensions if self._knows(d))
         self.unknown = tuple(d for d in dimensions if d not in self.dimensions)
         self.missing = next((d for d in needed if d in self.unknown), None)
@@ -107,8 +107,10 @@ class Samples:
         return codes
 
 
-def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
-    """At most `MOST_SAMPLES` of each side: of more, every so many is taken."""
-    place = pl.int_range(pl.len()).over("after")
-    step = (pl.len().over("after") / MOST_SAMPLES).ceil()
-    return frame.filter(place % step == 0) if frame.height > MOST_SAMPLES else frame
+def thinned(frame: pl.DataFrame, of: str, most: int) -> pl.DataFrame:
+    """At most so many rows of each value of a column, in their order: see `rules.lines.evenly`."""
+    if frame.height <= most:
+        return frame
+    places = frame.select(of, place=pl.int_range(pl.len())).group_by(of).agg("place")["place"]
+    taken = [rows.to_numpy()[evenly(rows.len(), most)] for rows in places]
+    return frame[np.sort(np.concatenate(taken))]

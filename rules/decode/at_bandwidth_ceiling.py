@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 from rules.decode import output_long, thinking_tokens, threads_too_many
 from rules.decoding import REACHED_LEAST, REACHED_MOST
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import decode_scaled, output_capped
 from rules.thinking import thinks
 from rules.words import percent

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from rules.concurrency import steady_windows
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Saving, Threshold
+from rules.samples import median
 from rules.savings import decode_limited, significant
 from rules.words import percent
 

@@ -30,8 +30,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.contexts import larger_context, trained_for
-from rules.measures import FEW, median
+from rules.measures import FEW
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.words import percent
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ import polars as pl
 
 from rules.catalogue import all_rules
 from rules.decode.decode_far_below import EXPLAINING
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import output_capped
 from rules.thinking import thinks
 from rules.words import duration, percent

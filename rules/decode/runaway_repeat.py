@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import output_capped
 from rules.words import duration
 

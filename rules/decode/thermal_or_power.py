@@ -129,7 +129,7 @@ def _stretches(m: Measures, rest_ms: float) -> pl.DataFrame:
         - pl.col("output_tokens") / 2,
     ).drop_nulls()
     rows = m.overlap.requests.select("source", "line", "start_ms", "end_ms", "idle_ms")
-    numbered = rows.with_row_index("row").sort("start_ms", "row")
+    numbered = rows.with_row_index("row").sort("start_ms", maintain_order=True)
     fresh = (pl.col("idle_ms").is_null() | (pl.col("idle_ms") >= rest_ms)).cast(pl.Int64)
     return (
         numbered.with_columns(stretch=fresh.cum_sum())

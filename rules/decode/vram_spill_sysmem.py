@@ -34,14 +34,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import (
-    IS_VALID_DECODE,
-    IS_VALID_PREFILL,
-    median,
-)
 from rules.prefill import kv_type_fallback
 from rules.prefilling import COMPARABLE_TOKENS, FAR_BELOW, least_ratio
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.samples import IS_VALID_DECODE, IS_VALID_PREFILL, median
 from rules.savings import decode_limited, prefill_scaled, together
 from rules.words import duration, percent, rate, size
 

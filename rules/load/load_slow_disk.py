@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.loads import generations_in
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import loads_avoided
 from rules.words import duration, size
 

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.loads import IDLE_MS, generations_in, same_options
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import loads_avoided
 from rules.words import duration, plural
 

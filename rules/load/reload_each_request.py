@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.loads import LOAD_MS, OPTIONS
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, Evidence, LineRef, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import loads_avoided
 from rules.words import duration
 

@@ -32,10 +32,11 @@ import polars as pl
 from rules.attribution import busy_windows
 from rules.conversations import LOST_SHARE, PROVEN, later_turns
 from rules.frames import known, without
-from rules.measures import FEW, median
+from rules.measures import FEW
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import prefix_reused
-from rules.sessions import REUSABLE, TOP_TOKENS, growing, in_place
+from rules.sessions import REUSABLE, TOP_TOKENS, in_place
 from rules.words import duration, percent, plural
 
 if TYPE_CHECKING:
@@ -152,9 +153,7 @@ def _said(states: pl.DataFrame) -> str:
 
 def _grown(m: Measures) -> pl.DataFrame:
     """Turns that go on with the request before them on their slot, and missed the cache."""
-    missed = growing(m.turns, but=m.reprocessed).filter(
-        pl.col("cached_tokens") < LOST_SHARE * pl.col("previous")
-    )
+    missed = m.grown.filter(pl.col("cached_tokens") < LOST_SHARE * pl.col("previous"))
     return missed.drop_nulls("prefill_ms").with_columns(kept="held")
 
 

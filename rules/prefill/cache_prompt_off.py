@@ -34,8 +34,8 @@ import polars as pl
 
 from rules.attribution import busy_windows, interval_verdict
 from rules.frames import known, without
-from rules.measures import VALID_PREFILL_TOKENS, median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import VALID_PREFILL_TOKENS, median
 from rules.savings import prefix_reused
 from rules.sessions import in_place, placed
 from rules.words import duration

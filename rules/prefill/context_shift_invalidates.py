@@ -30,8 +30,8 @@ import polars as pl
 
 from rules.contexts import doubled_context
 from rules.frames import without
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import prefix_reused
 from rules.sessions import CARRIED_SHARE, REUSABLE, in_place
 from rules.words import duration
@@ -119,7 +119,7 @@ def _sized(turns: pl.DataFrame, reprocessed: pl.Series) -> pl.DataFrame:
         .with_columns(kept_after=pl.coalesce("context_tokens", pl.col("size") + pl.col("output_tokens")))
         .drop_nulls(["size", "prefill_tokens", "prefill_ms"])
         .filter(pl.col("size") >= pl.col("prefill_tokens"))
-        .sort("talk", "row")
+        .sort("talk", maintain_order=True)
         .with_columns(before)
         .with_columns(
             kept=pl.col("kept_after_before"),

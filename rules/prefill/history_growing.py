@@ -29,9 +29,8 @@ import polars as pl
 
 from rules.contexts import doubled_context
 from rules.frames import known
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
-from rules.sessions import growing
+from rules.samples import median
 from rules.words import percent
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ CUT = ("prompt_truncated", "context_exceeded", "context_shift")
 def check(m: Measures) -> Answer:
     """Ask whether a conversation that the cache serves well is about to outgrow its context."""
     t = m.thresholds(RULE)
-    turns = growing(m.turns, but=m.reprocessed)
+    turns = m.grown
     if not turns.height:
         return NotApplicable("no slot carries a conversation of growing prompts")
     told = known(turns, ["cached_tokens"])

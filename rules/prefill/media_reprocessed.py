@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import prefix_reused
 from rules.sessions import BRIEF_STEPS, REUSABLE, growing, in_place, placed
 from rules.words import duration

@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
-from rules.frames import known
-from rules.measures import VALID_PREFILL_TOKENS, median
+from rules.frames import known, numbered
 from rules.prefill import cache_prompt_off
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import VALID_PREFILL_TOKENS, median
 from rules.savings import prefix_reused
 from rules.sessions import RUN, in_place
 from rules.words import duration
@@ -117,8 +118,9 @@ def _bursts(timed: pl.DataFrame, within_ms: float, fewest: float) -> pl.DataFram
     gap = pl.col("begun") - pl.col("begun").shift(1)
     joins = goes_on & (gap <= within_ms) & (gap < pl.col("total_ms").shift(1))
     alone = ~pl.col("joins") & ~pl.col("joins").shift(-1, fill_value=False)
+    long = timed.filter(pl.col("prompt") >= VALID_PREFILL_TOKENS)
     return (
-        timed.filter(pl.col("prompt") >= VALID_PREFILL_TOKENS)
+        (long if fewest <= 1 else _close(long, within_ms))
         .sort(*equal, "begun")
         .with_columns(joins=joins.fill_null(value=False))
         .filter(pl.lit(fewest <= 1) | ~alone)
@@ -129,3 +131,21 @@ def _bursts(timed: pl.DataFrame, within_ms: float, fewest: float) -> pl.DataFram
             had=(pl.col("cached_tokens") >= SAME_SHARE * pl.col("prompt")).any().over("burst").cast(pl.Int64),
         )
     )
+
+
+def _close(timed: pl.DataFrame, within_ms: float) -> pl.DataFrame:
+    """Those of which another one of the same process starts that close: of a long log, few are left to sort.
+
+    Both those before it and those behind it count, and a little is added for what the sums round off.
+    """
+    begun = timed["begun"].to_numpy()
+    if not begun.size:
+        return timed
+    apart_ms = begun.max() - begun.min() + 2 * within_ms + 2
+    at = begun - begun.min() + numbered(timed, ("run",)).to_numpy() * apart_ms
+    order = np.argsort(at, kind="stable")
+    follows = np.diff(at[order]) <= within_ms + 1
+    close = np.zeros(begun.size, dtype=bool)
+    close[order[1:]] |= follows
+    close[order[:-1]] |= follows
+    return timed.filter(pl.Series(close))

@@ -29,9 +29,9 @@ import polars as pl
 
 from rules.fits import alone, on_one_setup
 from rules.loads import LOAD_MS
-from rules.measures import IS_VALID_PREFILL, median
 from rules.prefilling import shorter_prefill, usual_ms
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import IS_VALID_PREFILL, median
 from rules.words import duration, plural
 
 if TYPE_CHECKING:
@@ -100,5 +100,6 @@ def _with_cold(m: Measures, load_ms: float) -> pl.DataFrame:
     started = [run for run, setup in enumerate(m.setups) if setup.weights_bytes or setup.context]
     first = pl.col("line") == pl.col("line").min().over("source", "run")
     loaded = (pl.col("load_ms") >= load_ms).fill_null(value=False)
-    told = m.generations.with_columns(cold=loaded | (first & pl.col("run").is_in(started)))
-    return told.filter(IS_VALID_PREFILL)
+    cold = loaded | (first & pl.col("run").is_in(started))
+    told = m.generations.select(cold=cold, valid=IS_VALID_PREFILL).filter("valid")
+    return m.valid_prefill.with_columns(told["cold"])

@@ -39,7 +39,7 @@ import numpy as np
 import polars as pl
 
 from rules.frames import known, without
-from rules.measures import FEW, median
+from rules.measures import FEW
 from rules.prefill import context_shift_invalidates, prefix_unstable
 from rules.prefilling import plausible_rate
 from rules.prompts import (
@@ -54,6 +54,7 @@ from rules.prompts import (
     with_fewer_chunks,
 )
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import prefix_reused
 from rules.sessions import may_grow
 from rules.words import duration, percent, rate
@@ -89,7 +90,7 @@ def check(m: Measures) -> Answer:
     told = known(m.turns, ["prompt", "prefill_ms"])
     if not told.height:
         return CannotTell("prompt tokens and prefill time of the same request are not logged")
-    told = without(told, m.reprocessed)
+    whole, told = told, without(told.select("row", "prompt", "cached_tokens", "prefill_ms"), m.reprocessed)
     share = float(told["prefill_ms"].sum()) / m.wall_ms if m.wall_ms else 0.0
     if share < t["prefill_share"]:
         return NotApplicable(f"reading prompts takes {percent(share)} of the time")
@@ -98,7 +99,7 @@ def check(m: Measures) -> Answer:
     cached = cached_share(told)
     if cached is not None and cached >= t["cached_share"]:
         return NotApplicable(f"{percent(cached)} of a prompt comes from the cache")
-    rows = long_prompts(told)
+    rows = without(long_prompts(whole), m.reprocessed)
     prefill_ms = float(rows["prefill_ms"].sum())
     if not m.worth(prefill_ms, rows.height):
         return NotApplicable("too little time to matter")

@@ -37,10 +37,10 @@ import polars as pl
 
 from rules.conversations import pushed_out
 from rules.frames import known, passing, without
-from rules.measures import median
 from rules.prefill import media_reprocessed
 from rules.prefill.cache_evicted import host_cache_full, host_cache_on
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import prefix_reused
 from rules.sessions import BRIEF_STEPS, REUSABLE, STEPS, TOP_TOKENS, answers_fit, carry, growing, in_place
 from rules.words import duration, percent
@@ -91,7 +91,7 @@ def check(m: Measures) -> Answer:
     t = m.thresholds(RULE)
     if m.finds(media_reprocessed):
         return NotApplicable("media-reprocessed says it")
-    turns = growing(m.turns, but=m.reprocessed)
+    turns = m.grown
     steady = turns.height > 0
     if not steady:
         turns = growing(m.turns, BRIEF_STEPS, but=m.reprocessed)

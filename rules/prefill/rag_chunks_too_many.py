@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import FEW, median
+from rules.measures import FEW
 from rules.prefill import context_shift_invalidates, prefill_dominates_long_prompt
 from rules.prefilling import plausible_rate
 from rules.prompts import (
@@ -42,6 +42,7 @@ from rules.prompts import (
     long_prompts,
 )
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.sessions import may_grow
 from rules.words import duration, percent
 

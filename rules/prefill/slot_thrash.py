@@ -33,10 +33,11 @@ import polars as pl
 
 from rules.conversations import pushed_out
 from rules.frames import known
-from rules.measures import FEW, median
+from rules.measures import FEW
 from rules.prefill import prefix_unstable
 from rules.prefill.cache_evicted import host_cache_full, host_cache_on, larger_cache
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import prefix_reused
 from rules.sessions import REUSABLE, in_place
 from rules.words import duration, plural

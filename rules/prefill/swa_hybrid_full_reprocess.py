@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import median
 from rules.rule import Confidence, NotApplicable, Phase, Rule
+from rules.samples import median
 from rules.savings import prefix_reused
 from rules.sessions import in_place
 from rules.words import duration

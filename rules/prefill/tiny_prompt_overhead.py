@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.fits import alone
+from rules.frames import known
 from rules.keep_warm import keep_warm
 from rules.loads import LOAD_MS
-from rules.measures import median
 from rules.prefilling import shorter_prefill
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.words import duration
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ EVERY_S = 60
 def check(m: Measures) -> Answer:
     """Ask whether something other than tokens makes short prompts slow."""
     t = m.thresholds(RULE)
-    told = m.generations.drop_nulls(["prefill_tokens", "prefill_ms"])
+    told = known(m.generations, ["prefill_tokens", "prefill_ms"])
     first = pl.col("line") == pl.col("line").min().over("source", "run")
     loaded = (pl.col("load_ms") >= t["load_ms"]).fill_null(value=False)
     tiny = alone(m, told.filter(~first & ~loaded & (pl.col("prefill_tokens") < t["tiny_tokens"])))

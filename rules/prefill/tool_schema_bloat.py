@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.frames import known, without
-from rules.measures import median
 from rules.prefill import cache_prompt_off, prefix_unstable, rag_chunks_too_many
 from rules.prompts import spread
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import prompts_cut
 from rules.sessions import EVALUATED
 from rules.words import duration

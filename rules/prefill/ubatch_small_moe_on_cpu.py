@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from rules.measures import median
 from rules.prefill.ubatch_small import batch_tokens
 from rules.prefilling import shorter_prefill
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.words import count, duration, percent
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.kv_pool import larger_pool
-from rules.measures import median
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -36,9 +36,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.clocks import unplaced
-from rules.measures import GATE_SHARE, GATE_SINGLE_MS, IS_VALID_DECODE, median
+from rules.measures import GATE_SHARE, GATE_SINGLE_MS
 from rules.physics.batching import decode_tok_s_during_prefill
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Saving, Threshold
+from rules.samples import IS_VALID_DECODE, median
 from rules.savings import decode_scaled, significant
 from rules.stalls import largest, of_intervals
 from rules.words import duration, rate
@@ -82,6 +83,7 @@ USUAL_STEP, SMALLEST_STEP, SMALLER = 2_048, 256, 4
 
 _PLURALS = {"window": "windows", "iteration": "steps", "decode_batch": "batches"}
 
+_NEEDED = ("source", "line", "output_tokens", "decode_ms", "decode_steps", "stalled_ms")
 _NOT_MEMORY = "More memory for the KV cache: nothing was pushed out of it."
 _NOT_SLOTS = "More requests at once: they would stand still together."
 
@@ -102,7 +104,7 @@ def _requests(m: Measures) -> Answer:
         return CannotTell(unplaced(m))
     if m.decoding.speculative:
         return CannotTell("with speculation, a token has no time of its own to compare")
-    valid = m.overlap.requests.filter(IS_VALID_DECODE)
+    valid = m.overlap.requests.select(_NEEDED).filter(IS_VALID_DECODE)
     beside = pl.col("stalled_ms") / pl.col("decode_ms")
     stalled, clear = valid.filter(beside >= STALLED), valid.filter(beside <= CLEAR)
     if stalled.height < t["samples"]:

@@ -38,8 +38,9 @@ import polars as pl
 
 from rules.attribution import PHASES, SAMPLES, busy_samples
 from rules.frames import known
-from rules.measures import FEW, median
+from rules.measures import FEW
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import queue_scaled
 from rules.stalls import largest
 from rules.waits import busy_until, drains, holdup, more_slots, started_at_once, while_stalled

@@ -29,9 +29,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rules.decode import at_bandwidth_ceiling, output_long
-from rules.measures import median
 from rules.physics.reading import outruns_reading
 from rules.rule import CannotTell, Confidence, Finding, NotApplicable, Phase, Rule, Threshold
+from rules.samples import median
 from rules.savings import decode_scaled
 from rules.words import duration, percent
 
@@ -69,7 +69,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("a CPU has no arithmetic to spare for checking drafts")
     if share < t["share"]:
         return NotApplicable(f"generating takes {percent(share)} of the time")
-    if m.decoding.alone.height < m.valid_decode.height / 2:
+    if m.decoding.alone.height < m.decode_samples / 2:
         return NotApplicable("requests that run beside each other use the spare arithmetic already")
     long_tokens = m.thresholds(output_long.RULE)["long_tokens"]
     answer, tok_s = median(m.generations.select("output_tokens")) or 0.0, m.decode_tok_s
@@ -81,7 +81,7 @@ def check(m: Measures) -> Answer:
     if not isinstance(ceiling, Finding):
         return NotApplicable("decode is not at what the memory allows")
     worth_ms = m.saving(decode_scaled(1 / t["speedup"])).ms
-    if not m.worth(worth_ms, m.valid_decode.height):
+    if not m.worth(worth_ms, m.decode_samples):
         return NotApplicable("too little time to matter")
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
@@ -94,6 +94,6 @@ def check(m: Measures) -> Answer:
             m.evidence("answer, median", answer, "tokens"),
             m.evidence(f"{t['speedup']:.1f} times as fast would save", worth_ms, "ms"),
         ),
-        requests=m.valid_decode.height,
+        requests=m.decode_samples,
         fixes=(m.fix("speculate"),),
     )

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rules.measures import IS_VALID_DECODE, median
 from rules.physics.speculation import measured_speedup, verifications
 from rules.rule import CannotTell, Confidence, NotApplicable, Phase, Rule, Threshold
+from rules.samples import IS_VALID_DECODE, median
 from rules.savings import decode_scaled
 from rules.words import duration, percent
 

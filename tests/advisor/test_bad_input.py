@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import os
 import subprocess
@@ -44,7 +45,7 @@ def many() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "status", "words"),
     [
-        ("empty.log", b"", 3, ("empty.log: the file is empty", "llama-server", "--engine")),
+        ("empty.log", b"", 3, ("empty.log: the file is empty.",)),
         ("shot.png", PNG, 3, ("shot.png", "binary", "vllm", "--engine")),
         ("access.log", NGINX.encode() * 50, 3, ("access.log", "--engine", "llama-server", "vllm")),
         ("notes.txt", b"eval time = what?\nprompt eval time\n", 3, ("notes.txt", "--engine")),
@@ -72,7 +73,7 @@ def test_a_file_that_is_no_log(
         (["x" * 5000], 2, ("xxx...",)),
         (["nothing-here"], 3, ("nothing-here", "no file", "--engine")),
         (["only-others"], 3, ("only-others", "1 log file", "--engine")),
-        (["-"], 3, ("nothing came in on standard input", "ollama", "--engine")),
+        (["-"], 3, ("nothing came in on standard input.",)),
         (["export", "missing.log"], 2, ("missing.log",)),
     ],
 )
@@ -221,6 +222,35 @@ def test_a_folder_given_twice_counts_once(tmp_path: Path) -> None:
     twice = phasewise("export", "day", tmp_path / "day", "day/server.log", cwd=tmp_path)
     assert once.status == twice.status == 0
     assert once.out.count("\n") == twice.out.count("\n") == 12
+
+
+def test_what_was_tried_is_told_once_and_of_no_empty_file(tmp_path: Path) -> None:
+    for name, text in (("a.txt", "no\n"), ("b.txt", "log\n"), ("empty.log", "")):
+        (tmp_path / name).write_text(text)
+    said = phasewise("empty.log", "a.txt", "b.txt", "empty.log", cwd=tmp_path).err.splitlines()
+    assert [" (tried llama-server, " in line for line in said] == [False, False, True]
+    assert said[0] == "phasewise: empty.log: the file is empty."
+
+
+def test_files_of_a_folder_that_tell_nothing(tmp_path: Path) -> None:
+    """They are machines that would be missing in the tables of a fleet."""
+    whole = LOG.read_bytes()
+    packed = gzip.compress(prefixed([Asked(500 + i, 300.1 + i, 9, 200) for i in range(3000)]).encode())
+    files = {"a": whole, "b": b"", "c": NGINX.encode(), "d": b"", "e": b"", "f": whole.partition(b"eval")[0]}
+    for name, data in files.items():
+        (tmp_path / "m" / name).mkdir(parents=True)
+        (tmp_path / "m" / name / "server.log").write_bytes(data)
+    (tmp_path / "m" / "a" / "old.log.gz").write_bytes(packed[: len(packed) // 2])
+    ran = phasewise("report", "m", "--by", "host", "--format", "json", cwd=tmp_path)
+    assert ran.status == 2  # of the broken file
+    nothing = "4 of 7 files hold no engine's log: m/b/server.log, m/c/server.log, m/d/server.log and 1 more."
+    broken, of_folder = ran.err.splitlines()
+    assert "broken or cut off" in broken
+    assert of_folder == f"phasewise: m: {nothing}"
+    caveats = {one["id"]: one["text"] for one in json.loads(ran.out)["caveats"]}
+    assert caveats["no-log"] == nothing
+    assert caveats["cut-inputs"] == "1 of 7 files was read only until it broke: m/a/old.log.gz."
+    assert caveats["idle-inputs"] == "1 of 7 files tells of no request: m/f/server.log."
 
 
 def test_a_log_cut_in_the_middle_of_a_line(tmp_path: Path) -> None:

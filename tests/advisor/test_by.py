@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 from rich.console import Console
 
 from advisor.analysis import Options, analyze
 from advisor.by import grouped
+from advisor.group_model import SampledModel
 from advisor.options import GroupBy
 from advisor.reading import read
+from advisor.report.groups import notes, times
 from advisor.report.html import render as render_html
 from advisor.report.markdown import render
 from advisor.report.terminal import show
@@ -28,7 +33,7 @@ from tests.rules.test_outliers import CHAT, fleet, with_one
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from advisor.model import Groups
+    from advisor.group_model import Groups
     from advisor.ticket import Report
     from rules.measures import Measures
 
@@ -90,7 +95,7 @@ def test_a_group_has_the_numbers_of_its_log_alone(logs: Path, made: tuple[Report
     alone = analyze(read([str(logs / "gpu-4")])).summary
     four = groups_of(made).groups[3]
     assert four.name == "gpu-4"
-    for key in set(type(four).model_fields) - {"name"}:
+    for key in set(type(four).model_fields) - {"name", "together_tok_s"}:
         assert getattr(four, key) == getattr(alone, key)
 
 
@@ -148,6 +153,7 @@ def test_names_are_redacted_and_are_no_markup(tmp_path: Path) -> None:
     text = render(made[0])
     assert [one.name for one in groups_of(made).groups] == ["[host-1]", "[host-2]", "llama_1_"]
     assert "corp.internal" not in text
+    assert "`--no-redact` shows the names" in text
     assert "\n| llama\\_1\\_ | 3 |" in text
 
 
@@ -220,10 +226,107 @@ def test_what_cannot_be_told_is_said() -> None:
     assert "Of two, neither is the outlier." in two
 
 
+def test_a_host_that_could_not_be_compared_is_named() -> None:
+    m = fleet([CHAT] * 3 + [replace(CHAT, prompt_tokens=60_000)], 20)
+    times = ("ttft_ms", "total_ms", "queue_ms", "load_ms")
+    hidden = [pl.when(pl.col("run") < 3).then(name).alias(name) for name in times]
+    groups = grouped(measures(m.requests.with_columns(hidden).iter_rows(named=True), setups=[{}] * 4), "host")
+    assert groups.sentence.startswith("None of 3 hosts stands out.")
+    assert groups.sentence.endswith(" gpu04 could not be compared.")
+    assert groups.judged == 3
+
+
+def test_other_work_is_not_called_too_few_requests() -> None:
+    few = fleet([CHAT] * 3, 20).requests.filter((pl.col("run") < 2) | (pl.col("line") < 5))
+    times = ("ttft_ms", "total_ms", "queue_ms", "load_ms")
+    cached = pl.when(pl.col("run") == 0).then("cached_tokens").alias("cached_tokens")
+    prompts = (pl.col("prompt_tokens") * (1 + 100 * pl.col("run"))).alias("prompt_tokens")
+    rows = few.with_columns(*(pl.lit(None).alias(name) for name in times), cached, prompts)
+    made = grouped(measures(rows.iter_rows(named=True), setups=[{}] * 3), "host")
+    assert made.sentence.endswith("their requests are not alike enough.")
+
+
+def test_that_a_sample_is_compared_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = fleet([CHAT] * 3, 40)
+    assert grouped(m, "host").sampled is None
+    monkeypatch.setattr("rules.among.MOST_OTHERS", 60)
+    groups = grouped(m, "host")
+    assert groups.sampled == SampledModel(requests=120, of=120, others=60)
+    assert (
+        "Compared were 120 requests, each host with at most 60 of the others, spread over them; the table is "
+        "of all."
+    ) in notes(groups, 12)
+
+
 def test_windows_can_not_be_compared() -> None:
     rows = [
         {"source": f"{n}/v.log", "run": n, "kind": "window", "phase": "decode", "running": 3} for n in (0, 1)
     ] * 20
     groups = grouped(measures(intervals=rows, setups=[{}, {}]), "host")
     assert [one.intervals for one in groups.groups] == [20, 20]
-    assert "no single requests are logged" in groups.sentence
+    assert "no single requests are logged, only windows" in groups.sentence
+
+
+def test_of_windows_their_number_and_rate_are_shown() -> None:
+    rows = [
+        {
+            "source": f"{n}/v.log",
+            "run": n,
+            "kind": "window",
+            "phase": "decode",
+            "running": 3,
+            "decode_tok_s": 60.0 + 30 * n,
+        }
+        for n in (0, 1)
+    ] * 20
+    groups = grouped(measures(intervals=rows, setups=[{}, {}]), "host")
+    assert times(groups, 12) == [("host", "windows", "tok/s"), ("0", "20", "60.0"), ("1", "20", "90.0")]
+    assert any("not judged" in note for note in notes(groups, 12))
+
+
+def test_whose_decode_was_not_compared_is_said() -> None:
+    m = fleet([*[CHAT] * 3, CHAT.slower(decode=3)], 30)
+    short = [
+        pl.when(pl.col("run") == 3).then(1).otherwise(name).alias(name)
+        for name in ("output_tokens", "decode_steps")
+    ]
+    rows = m.requests.with_columns(short).iter_rows(named=True)
+    sentence = grouped(measures(rows, setups=[{}] * 4), "host").sentence
+    assert "Decode of gpu04 can't be compared: too few valid samples" in sentence
+
+
+def test_a_log_read_in_part_is_not_called_all_there_is() -> None:
+    sentence = grouped(fleet([CHAT], 20), "host", interrupted=True).sentence
+    assert sentence == "Only server.log was read before the interruption. There is nothing to compare."
+
+
+def test_a_copy_of_a_log_is_said_to_be_one(logs: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.log").write_text((logs / "gpu-1" / "server.log").read_text())
+    assert groups_of(reported(tmp_path)).sentence == (
+        "All of this is one host, a.log. 25 requests of other logs, or of the same, are told twice and count "
+        "once. There is nothing to compare."
+    )
+
+
+def test_filters_that_leave_nothing_leave_no_groups(logs: Path) -> None:
+    ran = phasewise("analyze", ".", "--by", "host", "--model", "nothing", cwd=logs)
+    assert "passes the filters" in ran.out
+    assert "BY HOST" not in ran.out
+
+
+def test_hours_have_no_gaps() -> None:
+    began = datetime(2026, 11, 29, tzinfo=UTC)
+    rows = [{"total_ms": 9.0, "finished_at": began + timedelta(hours=hour)} for hour in (*range(26), 3)]
+    groups = grouped(measures(rows), "hour")
+    assert len(times(groups, 12)) == 1 + 26
+
+
+def test_of_one_hour_and_no_clock_nothing_is_judged() -> None:
+    rows: list[dict[str, Any]] = [
+        {"total_ms": 9.0},
+        {"total_ms": 9.0, "finished_at": datetime(2026, 1, 1, tzinfo=UTC)},
+    ]
+    assert grouped(measures(rows), "hour").sentence.startswith(
+        "What tells its hour is all of one, 2026-01-01 00:00."
+    )

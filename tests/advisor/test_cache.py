@@ -24,6 +24,7 @@ from advisor import interrupt
 from advisor.cache import entries, keeping
 from advisor.cache import log as cached_log
 from advisor.crews.here import Here
+from advisor.progress import Meter
 from advisor.reading import Reading, read
 from parsers import FORMATS
 from parsers.records import TABLES
@@ -81,6 +82,7 @@ def _cached(*paths: Path, **more: Any) -> Run:
     begins: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("advisor.reading.chosen", lambda *_, **__: _Seen(begins))
+        patch.setattr("advisor.cache.Here", lambda **_: _Seen(begins))
         said: list[str] = []
         reading = read([str(path) for path in paths], cached=said.append, **more)
     return Run(_told(reading), begins, said)
@@ -149,6 +151,7 @@ def test_whatever_happens_to_the_log_in_place(tmp_path: Path) -> None:
     _same(log, begins=[0])
     later = TEXT.replace(b"task", b"tusk")
     for change in (
+        lambda: _edited(log, b"~"),  # one byte, with the time put back
         lambda: log.write_bytes(later),  # as long as before
         lambda: log.write_bytes(TEXT[: len(TEXT) // 2]),  # truncated
         lambda: log.write_bytes(later[100:] + TEXT),  # truncated, and written further than before
@@ -158,8 +161,16 @@ def test_whatever_happens_to_the_log_in_place(tmp_path: Path) -> None:
     ):
         time.sleep(0.02)  # a clock of the file system may be as coarse as that
         change()
-        _same(log, begins=[0])
+        assert _same(log).begins[-1] == 0
         _same(log, begins=[])
+
+
+def _edited(log: Path, text: bytes) -> None:
+    before = log.stat()
+    with log.open("r+b") as file:
+        file.seek(len(TEXT) // 3)
+        file.write(text)
+    os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _replaced(log: Path, text: bytes) -> None:
@@ -171,17 +182,77 @@ def _replaced(log: Path, text: bytes) -> None:
     other.replace(log)
 
 
-def test_a_sampled_place_that_changed_is_noticed_though_the_log_grew(tmp_path: Path) -> None:
+def test_one_that_was_only_touched_is_not_read_again(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_bytes(TEXT)
     _same(log)
-    for at in (10, len(TEXT) - 100):
+    later = time.time() + 60
+    os.utime(log, (later, later))
+    _same(log, begins=[len(TEXT)])
+    _same(log, begins=[])
+
+
+def test_any_byte_that_changed_is_noticed_though_the_log_grew(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(TEXT)
+    _same(log)
+    for at in (10, 20_000, len(TEXT) - 100):
         with log.open("r+b") as file:
             file.seek(at)
             file.write(b"~")
             file.seek(0, os.SEEK_END)
             file.write(TEXT[:5000])
-        _same(log, begins=[0])
+        assert _same(log).begins[-1] == 0
+
+
+def test_overwritten_while_it_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(TEXT)
+
+    def overwriting(table: str, frame: pl.DataFrame) -> None:
+        with log.open("r+b") as file:
+            file.write(TEXT.replace(b"task", b"tusk"))
+
+    read([str(log)], cached=lambda _: None, take=overwriting)
+    _same(log)
+    _same(log, begins=[])
+
+
+@pytest.mark.parametrize("more", [b"", TEXT[:5000]], ids=["whole", "grown"])
+@pytest.mark.parametrize("new", [LOGS[0].read_bytes() + TEXT * 3, b"\n" * 9, b"\x1f\x8b" + TEXT * 3])
+def test_rotated_before_it_is_its_turn(new: bytes, more: bytes, tmp_path: Path) -> None:
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    for log in logs:
+        log.write_bytes(TEXT)
+    _same(*logs)
+    logs[1].write_bytes(TEXT + more)
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
+
+    def rotating(table: str, frame: pl.DataFrame) -> None:
+        if not any(rows.values()):
+            logs[1].rename(tmp_path / "b.log.1")
+            logs[1].write_bytes(new)
+        rows[table] += frame.to_dicts()
+
+    reading = read([str(log) for log in logs], cached=lambda _: None, take=rotating)
+    frames, sources, *_ = _plain(*logs)
+    assert list(rows.values()) == frames
+    assert reading.sources == sources
+    _same(*logs)
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "state", None])
+def test_all_bytes_are_counted_once(suffix: str | None, tmp_path: Path, folder: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(TEXT)
+    for more in (b"", TEXT[:5000], b""):
+        with log.open("ab") as file:
+            file.write(more)
+        meter = Meter()
+        read([str(log)], cached=lambda _: None, meter=meter)
+        assert meter.taken == meter.total == log.stat().st_size
+        for path in folder.rglob(f"*.{suffix}"):
+            path.write_bytes(b"broken")
 
 
 @pytest.mark.parametrize(("suffix", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress)])
@@ -361,14 +432,51 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are another thing there")
-def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path, folder: Path) -> None:
+def test_a_folder_that_others_could_write_is_closed_to_them(tmp_path: Path, folder: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(TEXT)
+    before = os.umask(0o002)
+    try:
+        _same(log, begins=[0])
+        folder.chmod(0o777)
+        _same(log, begins=[])
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are another thing there")
+def test_what_another_user_put_there_is_not_used(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "a.log"
     log.write_bytes(TEXT)
     _same(log)
-    folder.chmod(0o777)
+    place = next(folder.iterdir())
+    monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
+    assert entries.load(place) is None
     run = _cached(log)
     assert run.told == _plain(log)
-    assert "others can write there" in run.said[0]
+    assert run.said == [f"--cache: nothing is kept ({folder}: it belongs to another user)."]
+
+
+def test_what_is_no_folder_is_called_so(tmp_path: Path, folder: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(TEXT)
+    folder.parent.mkdir()
+    folder.touch()
+    assert _cached(log).said == [f"--cache: nothing is kept ({folder}: it is no folder)."]
+
+
+def test_an_entry_whose_file_became_a_folder_heals(tmp_path: Path, folder: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(TEXT)
+    _same(log)
+    entry = next(folder.rglob("entry.json"))
+    entry.unlink()
+    (entry / "more").mkdir(parents=True)
+    _same(log, begins=[0])
+    _same(log, begins=[])
 
 
 def test_no_room(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,17 +516,44 @@ def test_what_was_used_longest_ago_is_removed_first(
 
 
 def test_what_no_entry_names_is_removed_in_time(tmp_path: Path, folder: Path) -> None:
+    """When the entry is used, and when another is written."""
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    for log in logs:
+        log.write_bytes(TEXT)
+
+    def leave(place: Path) -> list[Path]:
+        left = [place / name for name in ("old.arrow", "young.arrow")]
+        place.mkdir(exist_ok=True)
+        for path in left:
+            path.write_bytes(b"")
+        os.utime(left[0], (1e9, 1e9))
+        return left
+
+    _same(logs[0])
+    left = leave(next(folder.iterdir()))
+    _same(logs[0], begins=[])
+    assert [path.exists() for path in left] == [False, True]
+    left = leave(folder / "without")
+    _same(logs[1], begins=[0])
+    assert [path.exists() for path in left] == [False, True]
+
+
+def test_nothing_is_left_of_a_run_that_ends_before_its_end(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "_ROWS", 1)
     log = tmp_path / "a.log"
     log.write_bytes(TEXT)
-    _same(log)
-    left = [next(folder.iterdir()) / name for name in ("old.new", "young.new")]
-    for path in left:
-        path.write_bytes(b"")
-    os.utime(left[0], (1e9, 1e9))
-    with log.open("ab") as file:
-        file.write(TEXT)
-    _same(log)
-    assert [path.exists() for path in left] == [False, True]
+    written: list[Path] = []
+
+    def ends(table: str, frame: pl.DataFrame) -> None:
+        written.extend(_files(folder))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read([str(log)], cached=lambda _: None, take=ends)
+    assert written
+    assert not _files(folder)
 
 
 def test_two_at_once(tmp_path: Path) -> None:
@@ -458,19 +593,22 @@ def _read_alone(log: Path) -> Reading:
     return read([str(log)], cached=lambda _: None)
 
 
-def test_interrupted_before_it_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that were given have their source, and what was not begun is not half there."""
-    logs = [tmp_path / "a.log", tmp_path / "b.log"]
-    for log in logs:
-        log.write_bytes(TEXT)
-    _same(*logs)
-    with logs[1].open("ab") as file:
-        file.write(TEXT)
-    monkeypatch.setattr(interrupt._state, "asked", True)
-    run = _cached(*logs)
-    requests, sources = run.told[0][0], run.told[1]
-    assert {row["source"] for row in requests} == {source.path for source in sources} == {str(logs[1])}
-    assert len(requests) == sources[0].requests
+@pytest.mark.parametrize("more", [b"", TEXT], ids=["whole", "grown"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_interrupted(at: int, more: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not looked at is not there; what is kept of a log that is the same is, with its source."""
+    log = tmp_path / "a.log"
+    log.write_bytes(TEXT)
+    _same(log)
+    tables = _plain(log)[0]
+    with log.open("ab") as file:
+        file.write(more)
+    meter = Meter()
+    monkeypatch.setattr(meter, "took", lambda _: setattr(interrupt._state, "asked", True))
+    monkeypatch.setattr(interrupt._state, "asked", at == 0)
+    frames, sources, *_ = _cached(log, meter=meter).told
+    assert len(frames[0]) == at * len(tables[0]) == sum(source.requests for source in sources)
+    assert [source.path for source in sources] == [str(log)] * at
 
 
 # --- the commands

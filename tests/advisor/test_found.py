@@ -118,7 +118,9 @@ def test_the_bare_command_names_the_same_places(home: Path, monkeypatch: pytest.
     assert f"  ollama        {server}" in lines
     assert f"  lmstudio      {home / '.lmstudio' / 'server-logs'} (not there)" in lines
     monkeypatch.setattr(sys, "platform", "linux")
-    assert "  ollama        journalctl -u ollama --no-pager | phasewise -" in welcome().splitlines()
+    assert (
+        "  ollama        journalctl -u ollama --no-pager -o short-iso | phasewise -" in welcome().splitlines()
+    )
 
 
 def test_a_user_without_a_folder_of_his_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ if __name__ == "__main__":
     add = reading._add
     def slowly(*given):
         Path(os.environ["READY"]).touch()
-        time.sleep(0.5)
+        time.sleep(float(os.environ.get("NAP", "0.5")))
         return add(*given)
     reading._add = slowly
     main()
@@ -117,14 +117,32 @@ def test_nobody_writes_into_a_fifo(tmp_path: Path) -> None:
     assert phasewise(tmp_path, "--format", "json").status == 0  # a folder's FIFOs are no logs
 
 
-def test_the_second_ends_the_run(tmp_path: Path) -> None:
-    with started("-") as child:
+@pytest.mark.parametrize("verb", ["export", "report"])
+def test_a_file_is_not_replaced_by_half(verb: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.csv"
+    old.write_text("old")
+    kind = "csv" if verb == "export" else "md"
+    with started(verb, "-", "-o", old, "--format", kind) as child:
         read_by(child)
         child.send_signal(signal.SIGINT)
+        status, out, err = ended(child)
+    assert (status, out, old.read_text()) == (130, "", "old")
+    said = rf"phasewise: interrupted after .*B; nothing is written to {re.escape(str(old))}\.\n"
+    assert re.fullmatch(said, err)
+    assert [path.name for path in tmp_path.iterdir()] == ["old.csv"]
+
+
+def test_the_second_ends_the_run(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_bytes(LOG)
+    ready = tmp_path / "ready"
+    with started(tmp_path, command=SLOWLY, env=environment(READY=str(ready), NAP="30")) as child:
+        while not ready.exists():
+            time.sleep(0.05)
         child.send_signal(signal.SIGINT)
-        status, _, err = ended(child)
-    assert status in (130, -signal.SIGINT)
-    assert err.endswith(("interrupted.\n", "what was read.\n"))
+        time.sleep(0.5)  # the first is heeded before the next comes; two that wait are one
+        child.send_signal(signal.SIGINT)
+        assert ended(child) == (130, "", "phasewise: interrupted.\n")
 
 
 def test_several_processes_stop_too(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-from tests.advisor.helpers import ROOT, phasewise
+from tests.advisor.helpers import ROOT, Asked, phasewise, prefixed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +47,26 @@ def test_a_log_that_was_pasted_twice(tmp_path: Path) -> None:
     [twice, alone] = page(log), page(REAL / "server.log")
     for key in ("requests", "wall_ms"):
         assert twice["summary"][key] == alone["summary"][key]  # type: ignore[index]
+
+
+def test_containers_that_were_asked_alike_are_no_copies(tmp_path: Path) -> None:
+    lines = prefixed([Asked(500 + 10 * i, 311.5 + i, 90 + i, 2500.25) for i in range(20)]).splitlines()
+    log = tmp_path / "compose.log"
+    text = "".join(f"llm-{n}  | {line}\n" for line in lines for n in (1, 2, 3))
+    log.write_text(text)
+    assert page(log)["summary"]["requests"] == 60  # type: ignore[index]
+    log.write_text(text * 2)  # pasted twice
+    assert page(log)["summary"]["requests"] == 60  # type: ignore[index]
+
+
+def test_of_several_engines_no_copy_is_called_an_engine_s(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes((REAL / "server.log").read_bytes() * 2)
+    caveats = page(log, ROOT / "sample_logs" / "vllm.log")["caveats"]
+    assert isinstance(caveats, list)
+    [told] = [c["text"] for c in caveats if c["id"] == "repeated-requests"]
+    assert told == "12 requests stand more than once in the inputs; each counts once."
+    assert any(c["text"].startswith("vllm: ") for c in caveats)
 
 
 def test_requests_without_a_name_are_no_copies(tmp_path: Path) -> None:

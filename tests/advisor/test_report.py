@@ -96,6 +96,11 @@ def test_reproduction_says_which_time_the_log_covers() -> None:
     assert f"The log covers {data['first_at'][:10]} " in page.replace("\\", "")
 
 
+def test_time_that_only_some_logs_tell() -> None:
+    page = phasewise("report", "ollama-reload.log", "llama-server-rag.log", cwd=SAMPLES).out
+    assert "What has a clock (1 of 2 logs) covers 20" in page
+
+
 def test_what_went_wrong_is_told_with_its_lines() -> None:
     told = {one["detail"]: [line["line"] for line in one["lines"]] for one in made("vllm.log")["incidents"]}
     assert 195 in told[next(detail for detail in told if "400" in detail)]

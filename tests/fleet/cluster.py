@@ -24,11 +24,24 @@ sys.stdin.read()
 cluster.shutdown()
 """
 _COMMAND = """
-import sys
+import os, signal, sys
+from pathlib import Path
 import advisor.crews.ray
 from advisor.__main__ import main
-stretch = sys.argv.pop(1)
+from advisor.crews.ray_worker import read_stretch
+stretch, deaths = sys.argv.pop(1), sys.argv.pop(1)
+
+def dying(stretch, formats):
+    read = read_stretch(stretch, formats)
+    try:
+        (Path(deaths) / ("later" if stretch.task.begin else "first")).touch(exist_ok=False)
+    except FileExistsError:
+        return read
+    os.kill(os.getpid(), signal.SIGKILL)
+
 advisor.crews.ray.STRETCH = int(stretch)
+if deaths:
+    advisor.crews.ray.read_stretch = dying
 main()
 """
 
@@ -61,10 +74,22 @@ def on_ray(
     *arguments: str | Path,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
+    deaths: Path | None = None,
 ) -> Ran:
-    """Run a command on the cluster, in stretches of so many bytes of a plain file."""
+    """Run a command on the cluster.
+
+    Args:
+        address: the cluster's.
+        stretch: bytes of a plain file that one task reads.
+        arguments: of the command.
+        cwd: where it runs.
+        env: what its environment holds besides.
+        deaths: an empty folder, for the workers that kill themselves when they have read one: two, of which
+            the first had the beginning of a file and the other one what came later in a file.
+    """
+    given = (stretch, deaths or "", *arguments, "--on", "ray")
     done = subprocess.run(
-        [sys.executable, "-c", _COMMAND, str(stretch), *(str(one) for one in arguments), "--on", "ray"],
+        [sys.executable, "-c", _COMMAND, *(str(one) for one in given)],
         capture_output=True,
         cwd=cwd,
         env=environment(RAY_ADDRESS=address, **(env or {})),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import signal
 import sys
-import time
-from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
+from advisor.cache import entries
+from advisor.sources.checksum import checksum
 from benchmarks.logs import KINDS, write
 from tests.advisor.helpers import phasewise
 from tests.required import skip
@@ -45,9 +42,9 @@ def cluster(store: Store) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log whose stretches take a second each."""
+    """A log of several stretches."""
     path = tmp_path_factory.mktemp("big") / "big.log"
-    write(path, 40_000_000, KINDS["dense"])
+    write(path, 4_000_000, KINDS["dense"])
     return path
 
 
@@ -67,39 +64,26 @@ def test_rows_are_the_same(cluster: str, logs: Path) -> None:
     same(phasewise("export", logs), on_ray(cluster, SMALL, "export", logs))
 
 
-class Killer(Thread):
-    """Kills workers in the middle of a stretch."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__()
-        self.killed: list[int] = []
-        self.over = Event()
-        self._times = times
-
-    def run(self) -> None:
-        while len(self.killed) < self._times and not self.over.wait(0.02):
-            for process in psutil.process_iter():
-                try:
-                    reads = process.cmdline()[:1] == ["ray::read_stretch"]
-                except psutil.Error:
-                    continue
-                if reads and process.pid not in self.killed:
-                    time.sleep(0.3)
-                    os.kill(process.pid, signal.SIGKILL)
-                    self.killed.append(process.pid)
-                    break
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no SIGKILL")
-def test_killed_workers_change_nothing(cluster: str, logs: Path, big: Path) -> None:
+def test_killed_workers_change_nothing(cluster: str, logs: Path, big: Path, tmp_path: Path) -> None:
     here = phasewise("analyze", big, logs, *JSON)
-    killer = Killer(2)
-    killer.start()
-    there = on_ray(cluster, 15_000_000, "analyze", big, logs, *JSON)
-    killer.over.set()
-    killer.join()
-    assert len(killer.killed) == 2
+    there = on_ray(cluster, 1 << 20, "analyze", big, logs, *JSON, deaths=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "later"]
     same(here, there)
+
+
+def test_what_is_kept_is_gone_on_with(cluster: str, big: Path, tmp_path: Path) -> None:
+    """Its checksum is that of all stretches, of every run."""
+    log, kept = tmp_path / "a.log", {"PHASEWISE_CACHE_DIR": str(tmp_path / "cache")}
+    log.write_bytes(big.read_bytes())
+    for more in (big.read_bytes()[:300_000], b"half a li"):
+        with log.open("ab") as file:
+            file.write(more)
+        there = on_ray(cluster, 1 << 20, "analyze", log, *JSON, "--cache", env=kept)
+        same(phasewise("analyze", log, *JSON), there)
+        entry = entries.load(next((tmp_path / "cache" / "logs").iterdir()))
+        assert entry is not None
+        assert entry.file.checksum == checksum(log.read_bytes())
 
 
 def test_a_store_is_read_by_the_workers(cluster: str, store: Store) -> None:

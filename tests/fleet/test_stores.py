@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
+from advisor.crews.packing import packed
+from advisor.crews.ray_worker import Stretch, read_stretch
 from advisor.errors import InputError
-from advisor.sources import stores
-from tests.advisor.helpers import phasewise, refused
+from advisor.parts import Task
+from advisor.sources import ranges, stores
+from advisor.sources.files import Input
+from benchmarks.logs import KINDS, write
+from parsers import FORMATS
+from tests.advisor.helpers import environment, phasewise, refused
 
 from .logs import BROKEN, COUNT
 from .store import BUCKET, KEY, SECRET
@@ -70,6 +84,12 @@ def test_an_odd_name_is_read(store: Store) -> None:
     assert [source["path"] for source in json.loads(there.out)["sources"]] == [f"{ROOT}/odd/x y [1] é.log"]
 
 
+def test_anonymize_reads_it(store: Store, logs: Path) -> None:
+    there = ask(store, "anonymize", f"{ROOT}/logs/host-00.log")
+    assert there.status == 0
+    assert there.raw == phasewise("anonymize", logs / "host-00.log").raw
+
+
 def test_report_check_and_compare_read_it(store: Store, tmp_path: Path) -> None:
     log, page = f"{ROOT}/logs/host-00.log", tmp_path / "page.html"
     assert ask(store, "report", log, "-o", str(page)).status == 0
@@ -112,7 +132,7 @@ def connected(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The store, for this process."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(stores, "RANGE", 10_000)
+    monkeypatch.setattr(ranges, "RANGE", 10_000)
     stores._store.cache_clear()
     yield store
     stores._store.cache_clear()
@@ -135,3 +155,81 @@ def test_an_object_that_changes_is_named(connected: Store) -> None:
         connected.put("changes.log", b"after! " * 20_000)
         with pytest.raises(InputError, match=r"changes\.log: it changed while it was read\."):
             remote.readall()
+
+
+def first_stretch(name: str) -> Stretch:
+    return Stretch(Task(Input(name), formats=(), size=1 << 20), ".", None)
+
+
+def test_an_object_that_changes_between_stretches_is_named(connected: Store, tmp_path: Path) -> None:
+    name, log = f"{ROOT}/stretched.log", tmp_path / "a.log"
+    write(log, 2_500_000, KINDS["dense"])
+    connected.put("stretched.log", log.read_bytes())
+    begun = first_stretch(name)
+    _, (_, after) = read_stretch(begun, packed(FORMATS))
+    assert after is not None
+    source = Input(name, version=after.version)
+    task = replace(begun.task, source=source, begin=after.begin, state=after.state)
+    connected.put("stretched.log", log.read_bytes()[: after.begin])
+    (part,), (_, after) = read_stretch(replace(begun, task=task), packed(FORMATS))
+    assert after is None
+    assert part.ending is not None
+    assert str(part.ending.problem) == f"{name}: it changed while it was read."
+    assert part.ending.found is not None
+    assert part.ending.found.requests > 0
+
+
+def test_a_packed_object_is_one_stretch(connected: Store, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    write(log, 3_000_000, KINDS["dense"])
+    body = gzip.compress(log.read_bytes(), 1)
+    connected.put("packed.log", body)
+    _, (taken, after) = read_stretch(first_stretch(f"{ROOT}/packed.log"), packed(FORMATS))
+    assert (taken, after) == (len(body), None)
+
+
+@contextmanager
+def silent(method: str) -> Iterator[tuple[str, Event]]:
+    """A store that takes such requests and answers none of them: its address, and that there was one."""
+    came, over = Event(), Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            if self.command == method:
+                came.set()
+                over.wait(60)
+            self.send_response(200)
+            self.send_header("Content-Length", "50000000")
+            self.send_header("ETag", '"x"')
+            self.send_header("Last-Modified", "Mon, 30 Nov 2026 10:00:00 GMT")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", came
+        finally:
+            over.set()
+            server.shutdown()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child there")
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+def test_a_store_that_does_not_answer_is_left_at_once(store: Store, method: str) -> None:
+    command = (sys.executable, "-m", "advisor", "analyze", f"{ROOT}/a.log")
+    with silent(method) as (endpoint, came):
+        env = environment(**store.environment | {"AWS_ENDPOINT_URL": endpoint})
+        with subprocess.Popen(command, stdout=-1, stderr=-1, env=env) as child:
+            try:
+                assert came.wait(30)
+                child.send_signal(signal.SIGINT)
+                assert child.communicate(timeout=10) == (b"", b"phasewise: interrupted.\n")
+            finally:
+                child.kill()
+        assert child.returncode == 130

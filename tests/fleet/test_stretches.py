@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import polars as pl
 
 from advisor.crews.here import Here
 from advisor.crews.packing import packed
-from advisor.crews.ray_worker import Stretch, read_stretch, seen
+from advisor.crews.ray_worker import After, Stretch, read_stretch, seen
 from advisor.parts import Part, Task
 from advisor.sources.files import Input
 from benchmarks.logs import KINDS, write
@@ -37,9 +38,9 @@ def test_stretches_join_to_what_one_reader_finds(tmp_path: Path) -> None:
     whole = [part for _, part in Here().parts([task])]
     found: list[Part] = []
     taken = stretches = 0
-    after: tuple[int, bytes] | None = (0, b"")
+    after: After | None = After(0, b"", None)
     while after is not None:
-        next_one = replace(task, formats=(), size=1 << 20, begin=after[0], state=after[1] or None)
+        next_one = replace(task, formats=(), size=1 << 20, begin=after.begin, state=after.state or None)
         parts, (bytes_taken, after) = read_stretch(Stretch(next_one, str(tmp_path), seen(str(log))), PACKED)
         found += parts
         taken += bytes_taken
@@ -54,6 +55,18 @@ def test_stretches_join_to_what_one_reader_finds(tmp_path: Path) -> None:
     assert found[-1].ending is not None
     assert whole[-1].ending is not None
     assert found[-1].ending.found == whole[-1].ending.found
+
+
+def test_what_is_packed_is_one_stretch(tmp_path: Path) -> None:
+    log, packed_log = tmp_path / "a.log", tmp_path / "a.log.gz"
+    write(log, 3_000_000, KINDS["dense"])
+    packed_log.write_bytes(gzip.compress(log.read_bytes(), 1))
+    task = Task(Input(str(packed_log)), formats=(), size=1 << 20)
+    found, (taken, after) = read_stretch(Stretch(task, ".", seen(str(packed_log))), PACKED)
+    assert (taken, after) == (packed_log.stat().st_size, None)
+    assert found[-1].ending is not None
+    assert found[-1].ending.found is not None
+    assert found[-1].ending.found.bytes == log.stat().st_size
 
 
 def test_a_file_of_another_node_is_not_read(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ MINE = {
     "speculative-counters",
     "concurrent-rates",
     "units",
+    "sampled-fits",
 }
 B, MID = "llama-server-b11434", "llama-server-mid2025"
 CHECKS = {caveat.id: caveat.check for caveat in all_caveats()}
@@ -315,6 +316,14 @@ def test_windows_are_averages() -> None:
     polled = {**window, "span_ms": 512.0, "source": "http://127.0.0.1:8000"}
     text = said(measures(intervals=[{**polled, "line": i} for i in range(29)]), "interval-lines")
     assert text.startswith("The 29 answers are averages over 0.5 s and over all requests")
+
+
+def test_fits_of_many_requests_are_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rules.caveats.sampled_fits.MOST_SAMPLES", 5)
+    assert said(measures([CHAT] * 5), "sampled-fits") == ""
+    assert said(measures([CHAT] * 6), "sampled-fits").startswith(
+        "Fits of times to tokens are of at most 5 of 6 requests"
+    )
 
 
 def test_docs() -> None:

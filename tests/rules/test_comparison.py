@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from rules.comparison.effect import (
     ratio_of_medians,
 )
 from rules.comparison.matching import Size, matched_ratio
+from rules.comparison.samples import thinned
 from rules.comparison.sentences import headline, sentence
 from rules.comparison.wording import changed, instead
 from rules.lines import MOST_SAMPLES
@@ -546,6 +548,14 @@ def test_loads_that_stopped_are_told_by_their_mean() -> None:
     effect = difference_of_means(before, np.zeros(60))
     assert effect is not None
     assert effect.sign == -1
+
+
+def test_requests_that_alternate_are_all_sampled() -> None:
+    frame = pl.DataFrame({"after": [False] * 4_000 + [True] * 10, "kind": [0, 1] * 2_005})
+    taken = thinned(frame, "after", 1_000)
+    assert taken["after"].to_list() == [False] * 1_000 + [True] * 10
+    assert 400 < taken.head(1_000)["kind"].sum() < 600
+    assert thinned(frame, "after", 4_010) is frame
 
 
 def test_memory_is_bounded_by_the_samples_taken() -> None:

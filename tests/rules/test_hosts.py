@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from rules.hosts import Place, hosts
 
 
-def named(*paths: str) -> tuple[str, list[str]]:
+def named(*paths: str) -> tuple[str, list[str | None]]:
     naming, names = hosts([(path, None) for path in paths])
     return naming, [names[path, None] for path in paths]
 
 
-def labelled(*labels: str | None, source: str = "all.log") -> tuple[str, list[str]]:
+def labelled(*labels: str | None, source: str = "all.log") -> tuple[str, list[str | None]]:
     naming, names = hosts([(source, label) for label in labels])
     return naming, [names[source, label] for label in labels]
 
@@ -40,6 +40,9 @@ def labelled(*labels: str | None, source: str = "all.log") -> tuple[str, list[st
             ["llama_a_1", "llama_b_2"],
         ),
         (["s.log", "old/s.log"], "folder", [".", "old"]),
+        (["ips/10.0.0.5", "ips/10.0.0.6.gz"], "file", ["10.0.0.5", "10.0.0.6"]),
+        (["vllm-10.0.0.5-20261129", "vllm-10.0.0.6"], "file", ["vllm-10.0.0.5", "vllm-10.0.0.6"]),
+        (["10.0.0.5.log", "10.0.0.5.log.1", "10.0.0.6.log"], "file", ["10.0.0.5"] * 2 + ["10.0.0.6"]),
         (["-"], "file", ["standard input"]),
         (["only.log"], "file", ["only.log"]),
     ],
@@ -52,7 +55,7 @@ def test_hosts_are_what_differs_between_the_names_of_logs(
 
 def test_containers_of_one_log_are_hosts_and_ports_are_not() -> None:
     assert labelled("llama-0/server", "llama-1/server") == ("label", ["llama-0", "llama-1"])
-    assert labelled("llama-1", "llama-2", None) == ("label", ["llama-1", "llama-2", "no label"])
+    assert labelled("llama-1", "llama-2", None) == ("label", ["llama-1", "llama-2", None])
     assert labelled("52001", "52002", None) == ("file", ["all.log"] * 3)
 
 
@@ -65,6 +68,21 @@ def test_the_same_container_in_two_files_may_be_two_machines() -> None:
     naming, names = hosts([("a/c.log", "web"), ("a/c.log", "llm"), ("b/c.log", "llm")])
     assert naming == "file and label"
     assert list(names.values()) == ["a web", "a llm", "b llm"]
+
+
+def test_only_files_that_have_labels_are_called_by_them() -> None:
+    places: list[Place] = [
+        ("a/s.log", None),
+        ("b/s.log", None),
+        ("c/compose.log", "llm"),
+        ("c/compose.log", "web"),
+    ]
+    assert list(hosts(places)[1].values()) == ["a", "b", "c llm", "c web"]
+    unlabelled = hosts([*places, ("c/compose.log", None)])[1]
+    assert unlabelled["c/compose.log", None] is None
+
+    of_ray: list[Place] = [("a/ray.log", f"Replica pid=1, ip=10.0.0.{n}") for n in (1, 2)]
+    assert list(hosts([*of_ray, ("b/s.log", None)])[1].values()) == ["10.0.0.1", "10.0.0.2", "b"]
 
 
 @given(st.lists(st.tuples(st.text(max_size=12), st.none() | st.text(max_size=6)), max_size=6))

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rules.among import Among, Sampled
 from rules.groups import By, group
-from rules.outliers import LEAST_REQUESTS, Outliers, outliers
+from rules.outliers import FAMILY, LEAST_REQUESTS, Outliers, outliers
 from rules.testing import measures
 from tests.rules.made_logs import Engine
 
@@ -133,6 +135,43 @@ def test_of_two_the_slower_one_is_told() -> None:
     assert of.groups == ["gpu02"]
 
 
+def by_turns(m: Measures) -> Measures:
+    """The same in one file, where hosts alternate."""
+    rows = m.requests.sort("line", "run").with_columns(
+        line=pl.int_range(1, pl.len() + 1), source=pl.lit("all.log")
+    )
+    labels = [{"label": f"gpu{run + 1:02d}"} for run in range(len(m.setups))]
+    return measures(rows.iter_rows(named=True), setups=labels)
+
+
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_of_hosts_that_alternate_each_is_sampled(monkeypatch: pytest.MonkeyPatch, hosts: int) -> None:
+    monkeypatch.setattr("rules.among.MOST_OTHERS", 60)
+    monkeypatch.setattr("rules.among.MOST_ROWS", 40 * hosts)
+    monkeypatch.setattr("rules.among.LEAST_ROWS", 1)
+    of = found(by_turns(fleet([CHAT.slower(decode=1.5), *[CHAT] * (hosts - 1)], 80)))
+    assert of.groups == ["gpu01"]
+    assert len(of.judged) == hosts
+    assert of.sampled == Sampled(40 * hosts, 79 * hosts, 60)
+
+
+def test_only_what_is_told_makes_the_next_test_easier() -> None:
+    """Prefill is of two kinds, so that none of it is told."""
+    names = [f"gpu{number:02d}" for number in range(16)]
+    kinds = [CHAT.slower(prefill=2 if number < 8 else 1) for number in range(16)]
+    kinds[8] = kinds[8].slower(decode=1.5)
+    hosts = group(fleet(kinds, 30, names=names), "host")
+    of = outliers(hosts)
+    assert "prefill" in of.mixed
+    decode = next(one for one in of.found if one.quantity.name == "decode")
+
+    among = Among(hosts.whole, {one.name: one.measures for one in hosts.groups})
+    others: list[str | None] = [name for name in names if name != decode.group]
+    tests = 16 * len(among.quantities)
+    assert decode.quantity == among.compare("decode", "gpu08", others, FAMILY / tests)
+    assert decode.quantity != among.compare("decode", "gpu08", others, FAMILY / (tests - 1))
+
+
 # --- what is not judged
 
 
@@ -140,6 +179,39 @@ def test_few_requests_are_never_judged() -> None:
     engines = with_one(CHAT, CHAT.slower(decode=3.0, prefill=3.0))
     of = found(fleet(engines, LEAST_REQUESTS - 1))
     assert (of.found, of.judged, len(of.too_few)) == ([], [], 8)
+
+
+def test_a_host_like_no_other_is_not_judged_and_is_counted() -> None:
+    m = fleet([CHAT] * 3 + [replace(CHAT, prompt_tokens=60_000)], 20)
+    alone = pl.col("run") == 3
+    waits = {name: pl.when(~alone).then(name) for name in ("ttft_ms", "total_ms", "queue_ms", "load_ms")}
+    of = found(measures(m.requests.with_columns(**waits).iter_rows(named=True), setups=[{}] * 4))
+    assert (of.judged, of.untold) == (["gpu01", "gpu02", "gpu03"], ["gpu04"])
+
+
+def test_a_host_whose_decode_has_no_samples_is_told_as_unseen() -> None:
+    m = fleet([*[CHAT] * 3, CHAT.slower(decode=3)], 30)
+    short = pl.col("run") == 3
+    one = [pl.when(short).then(1).otherwise(name).alias(name) for name in ("output_tokens", "decode_steps")]
+    of = found(measures(m.requests.with_columns(one).iter_rows(named=True), setups=[{}] * 4))
+    assert of.unseen == {"prefill": [], "decode": ["gpu04"]}
+    assert of.visible["decode"] < 1
+
+
+def test_what_would_be_seen_would_be_on_each_host() -> None:
+    m = fleet([CHAT] * 4, 60)
+    few = m.requests.filter((pl.col("run") < 3) | (pl.col("line") <= LEAST_REQUESTS + 1))
+    of = found(measures(few.iter_rows(named=True), setups=[{}] * 4))
+    assert of.visible["decode"] > 1.2 * found(m).visible["decode"]
+
+
+def test_what_nothing_tells_is_not_judged() -> None:
+    began = datetime(2026, 11, 29, 13, tzinfo=UTC)
+    rows = fleet([CHAT] * 2 + [CHAT.slower(decode=3)], 30).requests.with_columns(
+        finished_at=pl.when(pl.col("run") < 2).then(pl.lit(began) + pl.duration(hours=pl.col("run")))
+    )
+    of = found(measures(rows.iter_rows(named=True), setups=[{}] * 3), "hour")
+    assert (set(of.judged), of.found) == ({"2026-11-29 13:00", "2026-11-29 14:00"}, [])
 
 
 def test_equal_groups_seldom_have_an_outlier() -> None:

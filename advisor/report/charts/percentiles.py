@@ -11,7 +11,7 @@ from advisor.summary import summarise
 from rules.words import duration
 
 if TYPE_CHECKING:
-    from advisor.model import Percentiles
+    from advisor.section import Percentiles
 
 AT = ("p50", "p90", "p95", "p99")
 _BAR_PX = 30

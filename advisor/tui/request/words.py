@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from advisor.tui.request.stretches import UNTOLD, stretches
-from rules.measures import (
-    VALID_DECODE_MS,
-    VALID_DECODE_TOKENS,
-    VALID_PREFILL_MS,
-    VALID_PREFILL_TOKENS,
-)
+from rules.samples import VALID_DECODE_MS, VALID_DECODE_TOKENS, VALID_PREFILL_MS, VALID_PREFILL_TOKENS
 from rules.words import count, duration, percent, plural, rate
 
 if TYPE_CHECKING:
