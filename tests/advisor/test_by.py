@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
@@ -25,6 +24,7 @@ from advisor.report.terminal import show
 from advisor.ticket import report
 from parsers.setup import Device
 from rules.testing import measures
+from tests.advisor.fleet import written_fleet
 from tests.advisor.helpers import SAMPLES, at_rates, phasewise, prefixed
 from tests.diagnosis.rows import RTX_4090
 from tests.rules.made_logs import Engine
@@ -40,22 +40,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Logs of six servers, a folder each; gpu-4 generates at half the speed."""
-    folder, rng = tmp_path_factory.mktemp("fleet"), np.random.default_rng(1)
-    for host in range(1, 7):
-        asked = [
-            at_rates(
-                int(2_000 * np.exp(0.5 * rng.normal())),
-                1_500 * float(np.exp(0.05 * rng.normal())),
-                int(200 * np.exp(0.5 * rng.normal())) + 40,
-                (22.0 if host == 4 else 45.0) * float(np.exp(0.05 * rng.normal())),
-            )
-            for _ in range(25)
-        ]
-        log = folder / f"gpu-{host}" / "server.log"
-        log.parent.mkdir()
-        log.write_text(prefixed(asked))
-    return folder
+    return written_fleet(tmp_path_factory.mktemp("fleet"))
 
 
 @pytest.fixture(scope="module")
