@@ -48,6 +48,8 @@ _TOP = (
 )
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"
 _NAME = r"[^/\\\s\"'`<>|:,;()\[\]]+"
+_DAY = r"20\d\d-?\d\d-?\d\d(?!\d)"
+"""A file's date after the address that names it: 10.0.0.5-20261129.log."""
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}"
 _IPV6 = rf"(?:[0-9A-Fa-f]{{0,4}}:){{2,7}}(?:{_IPV4}|[0-9A-Fa-f]{{1,4}})?"
 _HOMES = (
@@ -102,8 +104,10 @@ NETWORK = (
     ),
     _private("ip", rf"(?<![\w:.])(?P<it>{_IPV6})(?![\w:]|\.\d)"),
     _private(
-        "ip", rf"(?<![\w.-])(?P<it>{_IPV4})(?![\w-]|\.\d| [IWED] )"
-    ),  # llama.cpp's clock: 1.23.112.133 I
+        "ip",
+        rf"(?<![\w.-])(?P<it>{_IPV4})"
+        rf"(?!\w|-(?!{_DAY})|\.(?!{_DAY})\d| [IWED] )",  # llama.cpp's clock: 1.23.112.133 I
+    ),
     _private("host", r"(?<=://)(?P<it>[^\s/:@\]\[\"'<>?#,;)]+)"),
     _private("host", r"(?<=dial tcp )(?P<it>[A-Za-z][\w.-]*)(?=:\d)"),
     _private("host", r"\blookup (?P<it>[A-Za-z][\w.-]*)(?= on )"),

@@ -79,6 +79,12 @@ def test_an_engines_version_is_no_address() -> None:
     assert Redactor().of("engine_version")("1.30.1.2") == "1.30.1.2"
 
 
+def test_an_address_that_a_date_follows_is_one() -> None:
+    said = "10.0.0.5-20261129.log, 10.0.0.5.2026-11-29 and 1.2.3.4-rc1, 1.2.3.4-5, 1.23.112.133 I srv"
+    masked = "[ip-1]-20261129.log, [ip-1].2026-11-29 and 1.2.3.4-rc1, 1.2.3.4-5, 1.23.112.133 I srv"
+    assert Redactor().text(said) == masked
+
+
 def test_the_same_secret_has_the_same_label_everywhere() -> None:
     words = Redactor()
     said = [
