@@ -28,6 +28,14 @@ def wall_clock(printed: bytes | None, at: At) -> datetime | None:
         return None
 
 
+def at_epoch(seconds: float) -> datetime | None:
+    """The time so many seconds after 1970 began, UTC; ``None`` for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def elapsed_ms(began: datetime | None, ended: datetime | None) -> float | None:
     """Time between two clocks without a zone; ``None`` where they may have been set between."""
     if began is None or ended is None:

@@ -9,16 +9,17 @@ Read in LocalAI of 2026-08-22 (82c191a).
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from parsers.cut import json_object
 from parsers.formats.base import Format, Reader, line
+from parsers.formats.clocks import at_epoch
 from parsers.formats.json_values import count, text
 from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
+    from datetime import datetime
 
     from parsers.formats.base import At
 
@@ -88,10 +89,7 @@ def _goes_on(answer: dict[str, Any]) -> bool:
 def _moment(answer: dict[str, Any]) -> datetime | None:
     """`created` is set when the request is taken in; whole seconds."""
     seconds = count(answer, "created")
-    try:
-        return datetime.fromtimestamp(seconds, UTC) if seconds else None
-    except (ValueError, OverflowError, OSError):
-        return None
+    return at_epoch(seconds) if seconds else None
 
 
 def _ms(values: dict[str, Any], key: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,3 +164,11 @@ def test_a_quantile_lies_in_its_bucket_or_is_not_told(values: list[float], q: fl
     else:
         assert told is not None
         assert bounds[place - 1] <= told <= bounds[place]
+
+
+def test_a_start_that_no_calendar_has_is_unknown() -> None:
+    said = (VLLM / "metrics_after_f_abort.txt").read_bytes()
+    late = re.sub(rb"(?m)^((?:process_start_time_seconds|[\w:]+_created)\b.* )\S+$", rb"\g<1>9.007e+15", said)
+    (known,), (unknown,) = read(said).aggregates, read(late).aggregates
+    assert (known.since is None, unknown.since) == (False, None)
+    assert unknown.requests == known.requests

@@ -7,11 +7,12 @@ answers have `timings` too, which mean something else: see `ollama_timings.py`.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parsers.cut import json_object
 from parsers.formats.base import line
+from parsers.formats.clocks import at_epoch
 from parsers.formats.json_values import count, text
 from parsers.formats.llama_server.pretty import PrettyTimings
 from parsers.formats.ollama_timings import OllamaAnswers, counts_whole_prompt, says_ollama
@@ -19,6 +20,7 @@ from parsers.records import Request
 
 if TYPE_CHECKING:
     import re
+    from datetime import datetime
 
     from parsers.formats.base import At
     from parsers.formats.process import Process
@@ -194,10 +196,7 @@ _STOPPED = {"stopped_limit": "length", "stopped_eos": "stop", "stopped_word": "s
 def _created(body: dict[str, Any]) -> datetime | None:
     """`created` is set when the answer is put together, so at its end; whole seconds."""
     seconds = count(body, "created")
-    try:
-        return datetime.fromtimestamp(seconds, UTC) if seconds else None
-    except (ValueError, OverflowError, OSError):
-        return None
+    return at_epoch(seconds) if seconds else None
 
 
 def _ms(values: dict[str, Any], key: str) -> float | None:

@@ -11,16 +11,18 @@ the load that came before it, so the total is the load and both.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from parsers.cut import json_object
 from parsers.formats.base import line, number
+from parsers.formats.clocks import at_epoch
 from parsers.formats.json_values import count, text
 from parsers.formats.lmstudio.fields import FIELD_OF
 from parsers.formats.rates import agree, time_ms
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from parsers.formats.process import Counts
     from parsers.records import Request
 
@@ -70,10 +72,7 @@ def _plain(value: Any) -> bool:
 def _moment(answer: dict[str, Any]) -> datetime | None:
     """`created` is when the request came in, in whole seconds."""
     seconds = count(answer, "created")
-    try:
-        return datetime.fromtimestamp(seconds, UTC) if seconds else None
-    except (ValueError, OverflowError, OSError):
-        return None
+    return at_epoch(seconds) if seconds else None
 
 
 def fill(row: Request, fields: dict[str, str], counts: Counts) -> bool:

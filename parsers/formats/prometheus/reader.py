@@ -7,15 +7,16 @@ was added between them. Counters that begin anew are a new process.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from parsers.formats.base import Reader
+from parsers.formats.clocks import at_epoch
 from parsers.formats.prometheus.rows import aggregate, counted, has_sums, state, times_by_request
 from parsers.formats.prometheus.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import re
+    from datetime import datetime
 
     from prometheus_client.samples import Sample
 
@@ -128,15 +129,12 @@ def parsed(line: str) -> Sample:
 
 
 def _time_of(sample: Sample) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(float(sample.timestamp), UTC) if sample.timestamp else None
-    except (OverflowError, OSError):
-        return None
+    return at_epoch(float(sample.timestamp)) if sample.timestamp else None
 
 
 def _start_of(now: Snapshot) -> datetime | None:
     """Since when the oldest of its series counts."""
-    return datetime.fromtimestamp(min(now.created.values()), UTC) if now.created else None
+    return at_epoch(min(now.created.values())) if now.created else None
 
 
 def _span_ms(start: datetime | None, end: datetime | None) -> float | None:
