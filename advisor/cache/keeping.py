@@ -69,10 +69,8 @@ class Keeping:
         self._frames.clear()
 
     def _take(self, part: Part) -> None:
-        if self._place is not None:
-            self._add(part)
-
-    def _add(self, part: Part) -> None:
+        if self._place is None:
+            return
         for table, frame in part.frames:
             frames = self._frames[table]
             frames.append(frame)

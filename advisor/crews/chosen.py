@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from advisor.crews.here import Here
 from advisor.errors import InputError
 from advisor.progress import size_of
+from advisor.sources.packed import ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +23,8 @@ PAYS_BYTES = 256 << 20
 """Less is read before the processes have started."""
 MOST_JOBS = 8
 """More than that only wait for the one that puts their rows together."""
-_PACKED, _TIMES = {".gz", ".zst", ".bz2", ".xz"}, 8
+_TIMES = 8
+"""How many times its size a packed log may be expected to be."""
 
 
 def chosen(
@@ -85,7 +87,7 @@ def _paying(sources: Sequence[Input]) -> int:
 
 
 def _unpacked_bytes(source: Input) -> int:
-    times = _TIMES if Path(source.name).suffix.lower() in _PACKED else 1
+    times = _TIMES if Path(source.name).suffix.lower() in ENDINGS else 1
     return times * (size_of(source) or 0)
 
 

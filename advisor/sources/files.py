@@ -19,7 +19,7 @@ from advisor.errors import ChangedError, InputError, MissingError, UnrecognisedE
 from advisor.interrupt import check, waiting
 from advisor.sources import stores
 from advisor.sources.checksum import EMPTY, checksum
-from advisor.sources.packed import PackedError, Unpacked, kind_of
+from advisor.sources.packed import ENDINGS, PackedError, Unpacked, kind_of
 from advisor.sources.ranges import Ranges
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ BLOCK = 1 << 20
 MAGIC = 6
 """First bytes that say whether and how it is packed."""
 
-_LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".bz2", ".xz"}
+_LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ".json", ".jsonl", ".ndjson", *ENDINGS}
 _WRITTEN = {".md", ".markdown", ".html", ".htm", ".xml", ".svg", ".parquet"}
 _SNIFF = 8192
 _LONG = 80

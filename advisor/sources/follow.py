@@ -18,6 +18,7 @@ from advisor.errors import InputError
 from advisor.redact import clean
 from advisor.sources.files import Input, blocks
 from advisor.sources.opened import Opened, identity
+from advisor.sources.packed import ENDINGS
 
 POLL_S = 0.05
 _LINGER_S = 0.5
@@ -28,7 +29,6 @@ _GONE_S = 1.0
 """A file that is missing for less is being rotated."""
 _AGAIN_S = 1.0
 _MANY = 32
-_COMPRESSED = {".gz", ".zst", ".bz2", ".xz"}
 _SNIFFED = 6
 _MARKS = {codecs.BOM_UTF8: b"\n", codecs.BOM_UTF16_LE: b"\n\0", codecs.BOM_UTF16_BE: b"\0\n"}
 """How a file may begin, and how a line ends in it."""
@@ -66,7 +66,7 @@ class Followed:
         self._begins = self._mark = self._last = b""
         self._closed = False
         self._lock = threading.Lock()
-        if self._path.suffix.lower() in _COMPRESSED:
+        if self._path.suffix.lower() in ENDINGS:
             raise self._is_compressed()
         try:
             self._open()

@@ -13,6 +13,9 @@ import zstandard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+ENDINGS = frozenset({".gz", ".zst", ".bz2", ".xz"})
+"""How the names of packed files end."""
+
 MOST_TIMES, FREE_BYTES = 500, 1 << 30
 """A file that unpacks to so many times its size is no log: logs shrink to a tenth or a hundredth.
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parsers.carriers import parse_iso
 from parsers.cut import json_object
 from parsers.documents.base import HEAD, has
 from parsers.formats.base import At
+from parsers.formats.clocks import at_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
 BODY = rb"(?:data: ?)?(?P<body>(?:\[\s*)?\{(?s:.*)\}(?:\s*\])?)\s*,?$"
 """A line that is an object or an array of them, as clients log it or as a stream's event.
@@ -99,11 +100,8 @@ def number(values: dict[str, Any], key: str) -> float | None:
 
 def moment(value: object) -> datetime | None:
     """A time of day: ISO 8601, as UTC where it names no zone, or seconds since 1970."""
-    try:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC) if value > 0 else None
-    except (ValueError, OverflowError, OSError):
-        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return at_epoch(value) if value > 0 else None
     if not isinstance(value, str):
         return None
     text = value.encode("utf-8", "replace")
