@@ -1,7 +1,8 @@
 """Cuts a source's bytes into blocks of whole lines, and knows where each of them stands.
 
 A block is cut at its last newline; the torn rest waits for more. What is read must not depend on where the
-supplier of the bytes cut them, so a torn line becomes a block of its own once its end has come.
+supplier of the bytes cut them, so the next block begins with that rest. A line too long to be kept whole
+becomes a block of its own once its end has come.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from parsers.cut import drop_middle
+from parsers.cut import MAX_LINE, drop_middle
+from parsers.finding import count
 from parsers.journal_export import BEGINS, JournalExport
 
 if TYPE_CHECKING:
@@ -89,13 +91,14 @@ class Blocks:
         if self._decoder is not None:
             data = self._decoder.decode(data).encode()
         blocks = []
-        if self._torn_size and (cut := data.find(b"\n") + 1):
+        if self._torn_size > MAX_LINE and (cut := data.find(b"\n") + 1):
             self._tear(data[:cut])
             blocks.append(self._end_torn())
             data = data[cut:]
         if cut := data.rfind(b"\n") + 1:
-            lines = data[:cut]
-            blocks.append(self._block(lines, lines.count(b"\n"), width(lines, self._encoding)))
+            text = b"".join((self._torn, memoryview(data)[:cut])) if self._torn_size else data[:cut]
+            self._torn, self._torn_size = bytearray(), 0
+            blocks.append(self._block(text, count(text, b"\n"), width(text, self._encoding)))
             data = data[cut:]
         self._tear(data)
         return blocks

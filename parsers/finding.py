@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 try:
-    from stringzilla import find  # by SIMD
+    from stringzilla import count, find  # by SIMD
 except ImportError:
-    find = bytes.find
+    count, find = bytes.count, bytes.find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,11 +37,10 @@ def places_of(
     places = []
     size, often = len(literal), len(literal) < _SELDOM
     for start, stop in spans:
-        at = find(block, literal, max(start, first), stop)
-        while at >= 0:
+        at = max(start, first)
+        while at >= 0 and (at := find(block, literal, at, stop)) >= 0:
             places.append(at)
-            after = find(block, b"\n", at) if often else at + size
-            at = find(block, literal, after, stop) if after >= 0 else -1
+            at = find(block, b"\n", at) if often else at + size
     return places
 
 
@@ -63,7 +62,7 @@ def lines_at(places: Sequence[Sequence[int]], block: bytes) -> Iterable[tuple[in
     ends = np.append(newlines, len(block))
     held = np.zeros((1 + (len(places) - 1) // _BITS, len(ends)), np.int64)
     for bit, some in enumerate(places):
-        held[bit // _BITS, newlines.searchsorted(some)] |= 1 << bit % _BITS
+        held[bit // _BITS, newlines.searchsorted(np.fromiter(some, np.intp, len(some)))] |= 1 << bit % _BITS
     numbers = np.flatnonzero(held.any(axis=0))
     starts = np.append(0, newlines + 1)[numbers]
     masks, *more = held[:, numbers].tolist()
@@ -87,4 +86,4 @@ def _lines_of_small(places: Sequence[Sequence[int]], block: bytes) -> list[tuple
     return lines
 
 
-__all__ = ["find", "lines_at", "places_of"]
+__all__ = ["count", "find", "lines_at", "places_of"]

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from parsers.finding import find
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import numpy as np
     from numpy.typing import NDArray
 
-_LARGE = 1 << 16
+_LARGE = 1 << 14
 """From this size on it is the block's runs that are marked."""
 
 _BITS = 18
@@ -28,6 +30,10 @@ _RUN = 4
 _STEP = 2
 _SHORTEST = _RUN + _STEP - 1
 """A literal of this size holds a marked run wherever it begins."""
+
+_AT_ONCE = 1 << 15
+"""So many runs are hashed at once. Memory for more would be taken from the system each time, and fresh pages
+cost more than the hashes."""
 
 _MULTIPLIER = 2_654_435_761
 """The golden ratio's 32 bits (Knuth's multiplicative hash)."""
@@ -67,7 +73,9 @@ class Literals:
             return self._short
         seen = np.zeros(1 << _BITS, bool)
         for at in range(0, _RUN, _STEP):
-            seen[self._hash(np.frombuffer(block[at:], "<u4", (len(block) - at) // _RUN))] = True
+            runs = np.frombuffer(block, "<u4", (len(block) - at) // _RUN, at)
+            for some in range(0, len(runs), _AT_ONCE):
+                seen[self._hash(runs[some : some + _AT_ONCE])] = True
         whole = np.logical_and.reduceat(seen[self._hashes], self._starts)
         maybe = whole.reshape(-1, _STEP).any(axis=1)
         return self._short + [self._long[at] for at in np.flatnonzero(maybe)]
@@ -75,12 +83,12 @@ class Literals:
     def _of_small(self, block: bytes) -> list[bytes]:
         import numpy as np
 
-        found = [literal for literal in self._tiny if literal in block]
+        found = [literal for literal in self._tiny if find(block, literal) >= 0]
         if len(block) >= _RUN:
             runs = np.ndarray((len(block) - _RUN + 1,), "<u4", block, strides=(1,))
             hashes = (runs * self._multiplier) >> self._shift
             for one in {*hashes[self._marked.take(hashes)].tolist()}:
-                found += [literal for literal in self._by_hash[one] if literal in block]
+                found += [literal for literal in self._by_hash[one] if find(block, literal) >= 0]
         return found
 
     def _hash(self, runs: NDArray[np.uint32]) -> NDArray[np.intp]:

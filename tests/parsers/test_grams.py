@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.formats import FORMATS
-from parsers.grams import Literals
+from parsers.grams import _AT_ONCE, _RUN, Literals
 from tests.parsers.scenarios import scenario
 
 NEEDLES = {line.needle for fmt in FORMATS for line in fmt.lines} | {
     word for fmt in FORMATS for word in fmt.identify
 }
 
+ALL = Literals(NEEDLES)
 
 PADDING = (b"", bytes(1 << 16))
 """A small block is asked otherwise than a large one."""
@@ -26,11 +27,19 @@ def test_what_is_there_is_seen(padding: bytes, block: bytes, at: int, size: int)
     assert literal in Literals([b"abcdefgh", literal, b"no"]).maybe_in(block + padding)
 
 
+@given(st.integers(-60, 60), st.integers(0, 3), st.sampled_from(sorted(NEEDLES, key=len)))
+def test_what_is_there_is_seen_wherever_it_begins(near: int, after: int, literal: bytes) -> None:
+    """Around the place up to which a large block is hashed at once."""
+    block = bytes(_AT_ONCE * _RUN + near) + literal + bytes(after)
+    assert literal in ALL.maybe_in(block)
+    assert literal in ALL.maybe_in(block[-(len(literal) + after + 60) :])
+
+
 def test_what_is_not_there_is_seldom_seen() -> None:
-    block = scenario("llama-server-b11434/j_killed_midwrite").log[:60_000]
+    block = scenario("llama-server-b11434/j_killed_midwrite").log[:15_000]
     there = {needle for needle in NEEDLES if needle in block}
-    assert Literals(NEEDLES).maybe_in(block) == there
-    seen = Literals(NEEDLES).maybe_in(block + PADDING[1])
+    assert ALL.maybe_in(block) == there
+    seen = ALL.maybe_in(block + PADDING[1])
     assert there <= seen
     assert len(seen - there) <= len(NEEDLES) // 10
 
