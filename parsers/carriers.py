@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parsers.json_logs import QUOTING, may_be_message, message_of, quoted_of
+from parsers.json_logs import QUOTING, gathered_of, may_be_message, message_of, pod_of, quoted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PASTED_ANSI = re.compile(rb"(?:\^\[|#x1[bB]|\\x1b|\\u001b)\[[0-9;]*m")
 
-_ISO = rb"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
+ISO_CLOCK = rb"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
 
 
 _DIGITS = b"0123456789"
@@ -37,6 +37,8 @@ _LMSTUDIO = (
     rb"|\[(?:DEBUG|INFO)\] ?(?=\d+\.\d\d\.\d{3}\.\d{3} |slot |srv  |LlamaV4|Prompt cache |\[)"
     rb"|\[(?:DEBUG|INFO|WARN|ERROR)\] [\w.+-]+@\d[\w.+-]* \(\w+\)(?:(?: \S+)? pid=\d+)? "
 )
+_JAN = rb"\[(?P<wall>\d{4}-\d\d-\d\d\]\[\d\d:\d\d:\d\d)\]\[[\w:.-]{1,80}\]\[INFO\] \[llamacpp(?: stdout)?\] "
+"""Jan's app log around its llama-server, by tauri-plugin-log as it comes, in UTC."""
 
 
 class _Carrier(NamedTuple):
@@ -52,23 +54,24 @@ class _Carrier(NamedTuple):
 
 _CARRIERS = (
     # CRI, as kubectl prints it
-    _Carrier(_DIGITS, _ISO, rb" (?:stdout|stderr) [FP] "),
+    _Carrier(_DIGITS, ISO_CLOCK, rb" (?:stdout|stderr) [FP] "),
     # journald's and syslog's layouts
-    _Carrier(_DIGITS, _ISO, _UNIT),
+    _Carrier(_DIGITS, ISO_CLOCK, _UNIT),
     _Carrier(_LETTERS, rb"[A-Z][a-z]{2} [ \d]\d " + _CLOCK, _UNIT),
     _Carrier(_LETTERS, rb"[A-Z][a-z]{2} \d{4}-\d\d-\d\d " + _CLOCK + rb" [A-Z+-][\w:]*", _UNIT),
     _Carrier(_DIGITS, rb"(?P<unix>\d{10}\.\d{6})", _UNIT),
     _Carrier(b"[", rb"\[ *\d+\.\d{6}(?: <[ \d.]*>)?\]", _UNIT),
     _Carrier(b"[", b"", rb"\[pod/(?P<label>[^\]\s]+)\] "),
     _Carrier(b"[", b"", _LMSTUDIO),
+    _Carrier(b"[", b"", _JAN),
     # docker's timestamps, docker compose, the ports of a router's children, pm2
-    _Carrier(_DIGITS, _ISO, b" "),
+    _Carrier(_DIGITS, ISO_CLOCK, b" "),
     _Carrier(_DIGITS + _LETTERS + b"_", b"", rb"(?P<label>\w[\w.-]*+(?:@[\w.-]++)?) ++\| "),
     _Carrier(b"[", b"", rb"\[ *(?P<label>\d{2,5})\] "),
     _Carrier(_DIGITS, rb"(?:\d{4}-\d\d-\d\d[T-][\d:]{8}: ?)?", rb"(?P<label>\d{1,4}\|[\w.@/-]+) +\| "),
     # Ray
     _Carrier(b"(", b"", rb"\((?P<label>\w+ pid=\d+, ip=[\d.]+|" + _RAY + rb" pid=\d+(?:, ip=[\d.]+)?)\) "),
-    _Carrier(b"<", rb"<\d{1,3}>1 (?:-|" + _ISO + b")", rb" \S+ (?P<label>\S+) \S+ \S+ " + _STRUCTURED),
+    _Carrier(b"<", rb"<\d{1,3}>1 (?:-|" + ISO_CLOCK + b")", rb" \S+ (?P<label>\S+) \S+ \S+ " + _STRUCTURED),
     _Carrier(b"<", b"", rb"<\d{1,3}>(?=[A-Z][a-z]{2} [ \d]\d )"),
     # a message of the journal's export format, and stern
     _Carrier(b"M", b"", rb"MESSAGE="),
@@ -114,7 +117,7 @@ _BY_FIRST_BYTE = [_Heads(carrier for carrier in _CARRIERS if byte in carrier.sta
 
 def _same_container() -> bytes:
     """A line with a label, and those after it that begin alike, clocks aside; or a line without one."""
-    iso = _ISO.replace(b"?P<time>", b"?:")
+    iso = ISO_CLOCK.replace(b"?P<time>", b"?:")
     before = (
         rb"((?:\x1b\[[\d;]*m)*[ \t]*(?:" + iso + rb" (?:std(?:out|err) [FP] )?(?!\S+ [\w@./-]+\[\d+\]: ))?)"
     )
@@ -215,8 +218,10 @@ def _inside(outer: bytes | None, label: bytes) -> bytes:
 
 
 def may_be_json_record(line: bytes) -> bool:
-    """True for a line of docker's log files, of the journal or of a program as JSON, and for few others."""
-    return line.startswith(b"{") and (b'"log":' in line or b'"MESSAGE"' in line or may_be_message(line))
+    """True for a line of docker's files, a cluster, the journal or a program as JSON, and for few others."""
+    return line.startswith(b"{") and (
+        b'"log":' in line or b'"MESSAGE"' in line or b'"kubernetes"' in line or may_be_message(line)
+    )
 
 
 def _segment(line: bytes, needle: bytes) -> bytes:
@@ -232,10 +237,17 @@ _DOCKER = re.compile(
 
 
 def _json_record(line: bytes, needle: bytes, plain: bool) -> Carried | None:
-    """A line that a record of docker's log files or of the journal holds."""
+    """A line that a record of docker's log files, of a cluster's logs or of the journal holds."""
     if usual := _DOCKER.fullmatch(line):
         body, label, time, more = unwrap(usual[1], needle, plain=plain)
         return Carried(body, label, time or parse_iso(usual[2]), more)
+    if (pod := pod_of(line)) and (message := gathered_of(line)):
+        if not message.lines:
+            return Carried(line, pod, message.time)
+        first, *others = (unwrap(text, needle) for text in message.lines)
+        label = pod if first.label is None else _inside(pod, first.label)
+        more = (*first.more, *(other.body for other in others))
+        return Carried(first.body, label, first.time or message.time, more)
     try:
         record = json.loads(line)
         if "MESSAGE" in record:
@@ -274,7 +286,7 @@ def _moment(kind: bytes, text: bytes | None) -> datetime | None:
         return parse_iso(text)
     if kind == b"unix":
         return _since_1970(text.replace(b".", b"").decode())
-    return parse_iso(text + b"Z")
+    return parse_iso(text.replace(b"][", b" ") + b"Z")
 
 
 def _quoted(match: re.Match[bytes]) -> bytes | None:

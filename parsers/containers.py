@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parsers.carriers import SAME_CONTAINER, label_of
+from parsers.json_logs import pod_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _runs(block: bytes) -> list[_Run]:
 
 
 def _outermost(lines: re.Match[bytes]) -> bytes | None:
-    """The outermost label of what `SAME_CONTAINER` matched: at its start, or in a record of the journal."""
+    """The outermost label of what `SAME_CONTAINER` matched: at its start, or in a record."""
     label = label_of(lines)
     return _sender(lines[0]) if label is None and lines[0][:1] == b"{" else label
 
@@ -107,7 +108,7 @@ _NAMES = [
 
 
 def _sender(record: bytes) -> bytes | None:
-    """Who wrote a record of ``journalctl -o json``; `unwrap` calls it the same."""
+    """Who wrote a record of ``journalctl -o json`` or of a cluster's logs; `unwrap` calls it the same."""
     if b'"MESSAGE"' not in record or b'"__REALTIME_TIMESTAMP"' not in record:
-        return None
+        return pod_of(record)
     return next((found[1] for name in _NAMES if (found := name.search(record))), None)

@@ -64,11 +64,30 @@ def journal_json(number: int, line: bytes) -> bytes:
     ).encode()
 
 
+def gathered(number: int, line: bytes, *, text: str, clock: str) -> bytes:
+    """A record of a cluster's logs, by Fluent Bit or Vector."""
+    time = (START + timedelta(milliseconds=137 * number)).isoformat()
+    pod = {"pod_labels": {"app": "pod_name"}, "container_name": "server", "pod_name": "llama-0"}
+    record = {"file": "/var/log/pods/x", "kubernetes": pod, text: line.decode(), "stream": "stderr"}
+    return json.dumps(record | {clock: time}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 CARRIERS: dict[str, Callable[[bytes], bytes]] = {
     "docker compose": each(lambda n, line: b"llama-1  | " + line),
     "docker compose with times": each(lambda n, line: b"llama-1  | " + clock(n).encode() + b" " + line),
     "docker with times": each(lambda n, line: clock(n).encode() + b" " + line),
     "docker json-file": each(docker_json),
+    "fluent bit json": each(lambda n, line: gathered(n, line, text="log", clock="time")),
+    "fluent bit json for elasticsearch": each(
+        lambda n, line: gathered(n, line, text="log", clock="@timestamp")
+    ),
+    "vector json": each(lambda n, line: gathered(n, line, text="message", clock="timestamp")),
+    "docker's fluentd driver": each(
+        lambda n, line: json.dumps(
+            {"container_id": "59b7", "container_name": "/llama-1", "source": "stderr", "log": line.decode()},
+            ensure_ascii=False,
+        ).encode()
+    ),
     "docker json-file with more in it": each(
         lambda n, line: json.dumps(
             {"stream": "stderr", "log": line.decode() + "\n", "attrs": {"tag": "x"}, "time": clock(n)},
@@ -105,6 +124,11 @@ CARRIERS: dict[str, Callable[[bytes], bytes]] = {
     "ray serve on one node": each(lambda n, line: b"(ServeReplica:default:LLM pid=71) " + line),
     "swarm": each(lambda n, line: b"ai_llama.1.7q92v0nr1hcg@node-1    | " + line),
     "stern": each(lambda n, line: b"llama-6d5f7c9b8-x2x4z server " + line if line.strip() else line),
+    "jan": each(
+        lambda n, line: (
+            b"[2025-11-29][20:15:30][tauri_plugin_llamacpp::commands][INFO] [llamacpp] " + line.rstrip(b" ")
+        )
+    ),
     "indented": each(lambda n, line: b"    " + line),
     "indented with tabs": each(lambda n, line: b"\t" + line),
     "quoted": each(lambda n, line: b"> " + line),
@@ -160,6 +184,11 @@ def test_the_carriers_clock_is_kept(carrier: str) -> None:
         assert timedelta(0) < row.finished_at - row.started_at < timedelta(seconds=2)
 
 
+def test_jan_prints_utc() -> None:
+    line = b"[2025-11-29][20:15:30][app_lib::core::server][INFO] [llamacpp stdout] hello"
+    assert unwrap(line) == (b"hello", None, START, ())
+
+
 def test_a_log_without_a_clock_has_no_times() -> None:
     assert all(row.started_at is None and row.finished_at is None for row in read(LOGS["mid-2025"]).requests)
 
@@ -175,6 +204,8 @@ def test_a_log_without_a_clock_has_no_times() -> None:
         (b"llama-0 server hello", b"llama-0 server"),
         (b"<30>1 - host ollama 12 - - hello", b"ollama"),
         (b"0|llama  | hello", b"0|llama"),
+        (b'{"container_name":"/llama-1","source":"stderr","log":"hello","container_id":"5"}', b"llama-1"),
+        (b'{"kubernetes":{"pod_name":"a-0","container_name":"b"},"log":"[41219] hello\\n"}', b"a-0/b/41219"),
         (b"(ServeReplica:a:B pid=1, ip=10.0.0.2) hello", b"ServeReplica:a:B pid=1, ip=10.0.0.2"),
         (b"hello", None),
     ],

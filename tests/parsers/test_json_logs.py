@@ -96,3 +96,85 @@ def test_only_a_whole_message_is_a_quote() -> None:
         b'time=x level=INFO msg="a',
     ):
         assert quoted_of(line) is None
+
+
+POD = {"pod_name": "vllm-0", "container_name": "server", "labels": {"app": "x"}}
+WINDOW = "Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 9 reqs"
+
+
+@pytest.mark.parametrize(
+    ("record", "time"),
+    [
+        ({"log": f"{WINDOW}\n", "kubernetes": POD, "date": 1764447330.5}, "2025-11-29T20:15:30.500000+00:00"),
+        (
+            {"kubernetes": POD, "message": WINDOW, "@timestamp": "2025-11-29T20:15:30Z"},
+            "2025-11-29T20:15:30+00:00",
+        ),
+        (
+            {"kubernetes": POD, "message": WINDOW, "timestamp": "2025-11-29T20:15:30.123456789Z"},
+            "2025-11-29T20:15:30.123456+00:00",
+        ),
+        (
+            {
+                "log": f"2025-11-29T20:15:31Z stderr F {WINDOW}",
+                "kubernetes": POD,
+                "time": "2025-11-29T20:15:32Z",
+            },
+            "2025-11-29T20:15:31+00:00",
+        ),
+        (
+            {
+                "kubernetes": {"pod": {"uid": "1", "name": "vllm-0"}, "container": {"name": "server"}},
+                "message": WINDOW,
+                "@timestamp": "2025-11-29T20:15:30.000Z",
+            },
+            "2025-11-29T20:15:30+00:00",
+        ),
+        (
+            {
+                "levelname": "INFO",
+                "name": "vllm.v1",
+                "message": WINDOW,
+                "kubernetes": POD,
+                "time": "2025-11-29T20:15:30Z",
+            },
+            "2025-11-29T20:15:30+00:00",
+        ),
+        (
+            {
+                "log": json.dumps({"levelname": "INFO", "name": "vllm.v1", "message": WINDOW}),
+                "kubernetes": POD,
+                "levelname": "INFO",
+                "message": WINDOW,
+                "time": "2025-11-29T20:15:30Z",
+            },
+            "2025-11-29T20:15:30+00:00",
+        ),
+    ],
+)
+def test_a_pods_line_has_its_label_and_its_clock(record: dict[str, object], time: str) -> None:
+    found = read(join([json.dumps(record, separators=(",", ":"))]))
+    assert [(row.running, row.time.isoformat() if row.time else None) for row in found.intervals] == [
+        (9, time)
+    ]
+    assert found.setup.label == "vllm-0/server"
+
+
+def test_lines_that_a_gatherer_joined_are_read_one_by_one() -> None:
+    record = {"log": f"INFO 1\n{WINDOW}\n{WINDOW}\n", "kubernetes": POD}
+    assert len(read(join([json.dumps(record)])).intervals) == 2
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"message": WINDOW, "kubernetes": "pod_name"},
+        {"message": WINDOW, "content": '{"kubernetes":{"pod_name":"x"}}'},
+        {"choices": [{"message": WINDOW}], "kubernetes": POD},
+        {"log": 7, "kubernetes": POD},
+        {"log": WINDOW, "container_name": "vllm"},
+        {"log": WINDOW, "container_id": "5", "container_name": "vllm", "source": "a file"},
+    ],
+)
+def test_what_has_no_pod_or_no_text_is_no_pods_line(record: dict[str, object]) -> None:
+    assert not read(join([json.dumps(record)])).rows

@@ -82,6 +82,25 @@ def test_three_pods_of_one_engine(log: Path) -> None:
         assert rows(read(interleave(*pods))) == alone
 
 
+def gathered(log: bytes, pod: str) -> bytes:
+    """As Fluent Bit writes a pod's lines, without a clock."""
+    names = {"pod_name": pod, "namespace_name": "ai", "container_name": "c"}
+    return join(
+        json.dumps({"log": line.decode("utf-8", "replace"), "kubernetes": names}, ensure_ascii=False)
+        for line in lines_of(log)
+    )
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
+def test_pods_that_fluent_bit_gathered(log: Path) -> None:
+    data = whole(log.read_bytes())
+    pods = [gathered(data, pod) for pod in ("a-0", "b-0")]
+    alone = rows(read(wrap(data, PODS[0])))
+    assert rows(read(pods[0])) == alone
+    if log.stem not in NEAR_IN_FILE:
+        assert rows(read(interleave(*pods))) == sorted(2 * alone)
+
+
 def test_what_a_containers_label_is_inside_of_is_the_same_place() -> None:
     """A router's children are identified in one of them, and by the line of none in all."""
     head, body = (b"main: router server is listening on http://0.0.0.0:8080\n", join(QUOTED))

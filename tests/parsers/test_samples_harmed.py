@@ -31,7 +31,9 @@ _SAID = {
 STRIPPED = {*(name for name in CARRIERS if name.startswith("journald")), "indented with tabs"}
 """Carriers that take the blanks off a line's beginning: records of several lines can't be told from them."""
 CLOCKED = {
-    name for name in CARRIERS if name in ("kubernetes", "journald iso") or "times" in name or "json" in name
+    name
+    for name in CARRIERS
+    if name in ("kubernetes", "journald iso", "jan") or "times" in name or "json" in name
 }
 
 

@@ -12,6 +12,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from parsers.documents.base import items
+from parsers.documents.base import text as text_of
 from parsers.formats.json_records import is_span, number
 from parsers.formats.json_values import count, text
 from parsers.formats.otel import jaeger
@@ -180,8 +182,7 @@ def _output_tokens(known: dict[str, Any]) -> int | None:
 
 
 def _finish_reason(known: dict[str, Any]) -> str | None:
-    reasons = known.get("gen_ai.response.finish_reasons")
-    return reasons[0] if isinstance(reasons, list) and reasons and isinstance(reasons[0], str) else None
+    return text_of(next(iter(items(known, "gen_ai.response.finish_reasons")), None))
 
 
 def _utc(nanoseconds: float | None) -> datetime | None:
