@@ -409,8 +409,42 @@ def test_an_abort_said_twice_is_one_whatever_the_ids() -> None:
 
 
 def test_no_detail_holds_text_of_a_request() -> None:
-    """Every detail of every sample is made of our own words, numbers, and routes."""
-    ours = re.compile(r"[a-z ,;\d]+|HTTP \d{3} on /[a-z\d/]+")
+    """Every detail of every sample is made of our own words, numbers, routes, and names of errors."""
+    ours = re.compile(
+        r"[a-z ,;\d]+( \(\w+Error\)|: could not allocate [\d.]+ [MG]iB)?|HTTP \d{3} on /[a-z\d/]+"
+    )
     for sample in SAMPLES.glob("vllm-*.log"):
         for event in of(Event, read(sample.read_bytes())[1]):
             assert ours.fullmatch(event.detail or ""), event
+
+
+def test_a_death_in_json_is_one_whatever_its_traceback() -> None:
+    def record(message: str, **more: str) -> str:
+        known = {"asctime": "2026-09-22 10:00:00,120", "levelname": "ERROR", "name": "vllm.v1.engine.core"}
+        return json.dumps(known | {"process": 12, "message": message} | more)
+
+    memory = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB"
+    cause = f"Traceback (most recent call last):\n{memory}"
+    start = record("Initializing a V1 LLM engine (v0.32.0) with config: model='m'", levelname="INFO")
+    died = record("EngineCore encountered a fatal error.", exc_info=cause)
+    lost = record(
+        "AsyncLLM output_handler failed.", exc_info="EngineDeadError: EngineCore encountered an issue."
+    )
+    quoted = record("ValueError: x\nEngineCore encountered a fatal error.", exc_info=cause)
+    _, rows = read("".join(f"{text}\n" for text in (start, quoted, died, died, lost)).encode())
+    assert [(row.line, row.kind, row.detail) for row in of(Event, rows)] == [
+        (3, "out_of_memory", "the engine died: could not allocate 2.00 GiB")
+    ]
+    _, rows = read("".join(f"{text}\n" for text in (start, lost)).encode())
+    assert [row.detail for row in of(Event, rows)] == ["the server lost its engine"]
+
+
+def test_a_process_that_took_the_place_of_a_dead_one_may_die_too() -> None:
+    def died(name: str, pid: int, clock: str) -> str:
+        return (
+            f"({name} pid={pid}) ERROR 05-01 {clock} [core.py:1131] EngineCore encountered a fatal error.\n"
+        )
+
+    log = HEAD + STATS + "\n" + died("EngineCore_DP0", 7, "14:00:00") + died("EngineCore_DP1", 8, "14:00:00")
+    log += died("EngineCore_DP0", 9, "14:10:00")
+    assert [row.line for row in of(Event, read(log.encode())[1])] == [2, 4]

@@ -5,6 +5,7 @@ vLLM times no single request in its log: answers and what scripts print do. What
 - `stats.py`: the throughput line, one window every 5 s (V0) or 10 s (V1), and how long a window was;
 - `iterations.py`: one line for each engine step, with ``--enable-logging-iteration-details``;
 - `requests.py`: aborted, failed and preempted requests;
+- `deaths.py`: engines that died or did not start;
 - `setup.py`: version, model and settings;
 - `bodies.py`: answers with ``--enable-per-request-metrics``, all phases of a request;
 - `offline.py`: the metrics of a `RequestOutput`, all phases of a request.

@@ -29,11 +29,13 @@ _CLOCK = re.compile(
 
 
 class JsonRecord(NamedTuple):
-    """A record out of its object: the message, the process that wrote it, and when."""
+    """A record out of its object: the message, who wrote it and when, its level, and an error's traceback."""
 
     message: bytes
     process: bytes
     time: datetime | None
+    level: bytes
+    traceback: list[bytes]
 
 
 def json_record(m: re.Match[bytes], clock: Clock) -> JsonRecord | None:
@@ -44,4 +46,12 @@ def json_record(m: re.Match[bytes], clock: Clock) -> JsonRecord | None:
         return None
     who = f"{record.get('vllm_process_name', '')} pid={record.get('process', '')}".encode()
     printed = _CLOCK.match(str(record.get("asctime", record.get("timestamp"))).encode())
-    return JsonRecord(message.encode(), m["process"] or who, clock.read(printed) if printed else None)
+    level = record.get("levelname", record.get("severity_text"))
+    trace = record.get("exc_info", record.get("exception.stacktrace"))
+    return JsonRecord(
+        message.encode(),
+        m["process"] or who,
+        clock.read(printed) if printed else None,
+        str(level).encode(),
+        trace.encode("utf-8", "replace").split(b"\n") if isinstance(trace, str) else [],
+    )

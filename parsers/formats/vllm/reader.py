@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from parsers.formats.base import At, Reader, integer, line, number
 from parsers.formats.vllm import setup
 from parsers.formats.vllm.bodies import BODIES, Bodies
+from parsers.formats.vllm.deaths import STOPPING, Deaths, Head, is_error
 from parsers.formats.vllm.iterations import ITERATION, iteration
 from parsers.formats.vllm.json_logs import JSON_RECORDS, json_record
 from parsers.formats.vllm.offline import PRINTED, Printed
@@ -57,6 +58,7 @@ _MESSAGES = (
     *ABORTED,
     PREEMPTED,
     EXCEEDED,
+    *STOPPING,
     *setup.VERSION,
     setup.CONFIG,
     *setup.ARGUMENTS,
@@ -77,6 +79,7 @@ class VllmReader(Reader):
         self._aborts = Aborts()
         self._bodies = Bodies(process)
         self._printed = Printed(process)
+        self._deaths = Deaths(process)
         self._known = False
         self._from: bytes | None = None
         self._begin()
@@ -100,7 +103,10 @@ class VllmReader(Reader):
         for head, message in records(at.body, m):
             own_time = self._clock.read(head)
             self._from = head["process"]
-            self._read(message, at if at.time else at._replace(time=own_time))
+            place = at if at.time else at._replace(time=own_time)
+            if is_error(head["head"]):
+                self._deaths.read(message, place, Head(head["process"], head["head"]))
+            self._read(message, place)
 
     def bare_stats(self, m: re.Match[bytes], at: At) -> None:
         """A stats line without a head: without a process or a clock of its own."""
@@ -116,7 +122,11 @@ class VllmReader(Reader):
         self._known = self._known or any(word in record.message for word in IDENTIFY)
         if self._known:
             self._from = record.process
-            self._read(record.message, at if at.time else at._replace(time=record.time))
+            place = at if at.time else at._replace(time=record.time)
+            if is_error(record.level):
+                head = Head(record.process, b"%d" % at.number)
+                self._deaths.read(record.message, place, head, record.traceback)
+            self._read(record.message, place)
         return True
 
     def body(self, m: re.Match[bytes], at: At) -> bool:
@@ -135,6 +145,10 @@ class VllmReader(Reader):
                 getattr(self, kind.name)(m, at)
                 return
         self._release()
+
+    def stopping(self, _m: re.Match[bytes], _at: At) -> None:
+        """The server was told to stop."""
+        self._deaths.stopping()
 
     def failed(self, m: re.Match[bytes], at: At) -> None:
         """A generation request was answered with an error; uvicorn gives neither its id nor the time."""
@@ -259,9 +273,10 @@ class VllmReader(Reader):
         self.process.learn(at, engine=_ENGINE, **facts)
 
     def _restart_if_served(self, at: At) -> None:
-        if self._served or self.process.setup.engine not in (None, _ENGINE):
+        if self._served or self._deaths.told or self.process.setup.engine not in (None, _ENGINE):
             self.process.restart(at)
             self._begin()
+            self._deaths.begin()
 
     # --- the way out
 
@@ -282,6 +297,7 @@ class VllmReader(Reader):
         """Emit the window and the request that only waited for lines that might still be added to them."""
         self._release()
         self._printed.flush()
+        self._deaths.flush()
 
     def close(self) -> None:
         """The source or the process ends."""
