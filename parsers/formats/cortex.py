@@ -4,7 +4,8 @@ The prompt's count is what was evaluated, without what the slot had cached. The 
 thread that logs, so those of slots that end at the same moment may be mixed: a row is only what stands in
 order, and adds up.
 
-Read in cortex.llamacpp (a73aa5a); no log of it was seen. Newer Jan runs llama-server.
+Read in cortex.llamacpp (a73aa5a); no log of it was seen. Newer Jan runs llama-server, whose lines stand in
+Jan's app log.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ there were, so no sum of times follows. Percentiles of the time per token are no
 reader.
 
 Read: GuideLLM v0.4.0 to v0.7.3 and main ee7a774 (benchmark/outputs/console.py, utils/console.py), whose own
-code printed the sample's layout. The tables of 0.2 and 0.3 differ and are not read.
+code printed the sample's layout. The tables of 0.2 and 0.3: `guidellm_console_old.py`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ Failed calls are counted. Calls that LiteLLM answered from its own cache ran on 
 like the hourly sums of old rows. A count of 0 is the table's default and unknown. The clocks without a zone
 are UTC. Messages, keys and users are not read.
 
+The proxy's debug log times nothing itself. Answers that it dumps there as JSON (``RAW RESPONSE:``) are read
+as those of the engine that gave them.
+
 Read in litellm/proxy/schema.prisma at 0010143f and spend_tracking_utils.py at 00907c60.
 """
 

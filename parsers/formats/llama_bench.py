@@ -8,6 +8,10 @@ All but the table state the mean time in ns. The table states tokens per second 
 divided by that rate, rounded to what the printed digits and the spread between the runs allow.
 
 One output often compares settings. The setup then keeps what all rows share, and no more.
+
+RamaLama runs it and prints a table of its own, which doesn't say the depth, or keeps what llama-bench told as
+the ``result`` of a line of JSON. Read in ramalama 8bc1f0a (benchmarks/utilities.py, schemas.py, manager.py),
+whose own code printed the samples.
 """
 
 from __future__ import annotations
@@ -28,10 +32,21 @@ if TYPE_CHECKING:
     from parsers.formats.process import Process
 
 _ENGINE = "llama-bench"
+_WHEN = rb"(?: engine +\|)?(?: date +\|)?"
 
 LINES = (
     line("table", b"t/s |", rb"\| model +\| .*\| +test +\| +t/s +\|\s*$", b"| model "),
-    line("table_row", b" \xc2\xb1 ", rb"\|.*\| *(?:pp|tg) ?\d[^|]*\| *\d+\.\d+ \xc2\xb1 \d+\.\d+ *\|\s*$"),
+    line(
+        "table",
+        b"| t/s  ",
+        rb"\|(?: id +\|)? model +\| .*\| test +\| t/s +\|" + _WHEN + rb"\s*$",
+        b"| model ",
+    ),
+    line(
+        "table_row",
+        b" \xc2\xb1 ",
+        rb"\|.*\| *(?:pp|tg) ?\d[^|]*\| *\d+\.\d+ \xc2\xb1 \d+\.\d+ *\|(?:[^|]*\|){0,2}\s*$",
+    ),
     line("build", b"build: ", rb"build: \w+ \((?P<build>\d+)\)\s*$"),
     line("csv_head", b"build_commit,", rb"(?P<names>build_commit,[\w,]+)\s*$"),
     line(
@@ -46,6 +61,7 @@ _TEST = re.compile(r"(?:pp ?(?P<prompt>\d+))?\+?(?:tg ?(?P<output>\d+))?(?: @ d(
 _MODEL = re.compile(r"(?P<architecture>[a-z][\w.-]*) \S+ (?:mostly )?(?P<quantization>\S.*)")
 _PARAMETERS = re.compile(r"(?P<number>\d+(?:\.\d+)?) (?P<unit>[MB])")
 _COLUMNS = {"ngl": "n_gpu_layers", "threads": "n_threads", "fa": "flash_attn", "backend": "backends"}
+_RAMALAMA = {"id", "engine", "date"}
 _SWITCH = {"0": False, "1": True}
 _MAX_JSON_FIELDS = 100
 
@@ -96,13 +112,14 @@ class BenchReader(Reader):
             return False
         rate, spread = (float(part) for part in found["t/s"].split(" ± "))
         prompt, output, depth = (int(test[name] or 0) for name in ("prompt", "output", "depth"))
+        at_depth = None if _RAMALAMA & set(self._columns) else depth
         parameters = _PARAMETERS.fullmatch(found.get("params", ""))
         facts = _facts(found, found["model"]) | {
             "model": found["model"],
             "weights_bytes": size_bytes(found.get("size", "").encode()),
             "parameters": parameters and round(float(parameters["number"]) * _SCALE[parameters["unit"]]),
         }
-        self._tell(at, (prompt, output, depth), _ms_at_rate(prompt + output, rate, spread), facts)
+        self._tell(at, (prompt, output, at_depth), _ms_at_rate(prompt + output, rate, spread), facts)
         return None
 
     def build(self, m: re.Match[bytes], at: At) -> None:
@@ -131,7 +148,9 @@ class BenchReader(Reader):
         except (ValueError, RecursionError):
             return
         if isinstance(body, dict):
-            self._fields(at, {name: _plain(value) for name, value in body.items()})
+            told = body.get("result")  # of RamaLama
+            found = told if isinstance(told, dict) else body
+            self._fields(at, {name: _plain(value) for name, value in found.items() if value is not None})
 
     def json_field(self, m: re.Match[bytes], at: At) -> None:
         """``    "avg_ns": 816324702,``: one field of an object of the JSON array."""
@@ -173,7 +192,9 @@ class BenchReader(Reader):
         }
         self._tell(at, (prompt, output, _count(found, "n_depth") or 0), avg_ns / 1e6, facts)
 
-    def _tell(self, at: At, test: tuple[int, int, int], ms: float | None, facts: dict[str, object]) -> None:
+    def _tell(
+        self, at: At, test: tuple[int, int, int | None], ms: float | None, facts: dict[str, object]
+    ) -> None:
         prompt, output, depth = test
         self._learn(at, facts)
         model = facts["model"]
@@ -181,7 +202,7 @@ class BenchReader(Reader):
             Request(
                 line=at.number,
                 engine=_ENGINE,
-                request_id=_name(prompt, output, depth),
+                request_id=_name(prompt, output, depth or 0),
                 model=model if isinstance(model, str) else None,
                 prompt_tokens=prompt or None,
                 prefill_tokens=prompt or None,
@@ -190,7 +211,7 @@ class BenchReader(Reader):
                 decode_ms=None if prompt else ms,
                 decode_steps=None if prompt or ms is None else output,
                 total_ms=ms,
-                context_tokens=depth + prompt + output,
+                context_tokens=None if depth is None else depth + prompt + output,
                 kind="benchmark",
                 first_line=at.number,
                 offset=at.offset,
@@ -276,10 +297,10 @@ def _devices(found: dict[str, str]) -> list[Device] | None:
 
 FORMAT = Format(
     engine=_ENGINE,
-    title="llama-bench (table, CSV, JSON, JSON Lines, SQL)",
+    title="llama-bench (table, CSV, JSON, JSON Lines, SQL; also by RamaLama)",
     versions="all",
     grain="request",
-    identify=(b"t/s |", b'"build_commit": ', b"build_commit,"),
+    identify=(b"t/s |", b"| t/s  ", b'"build_commit": ', b"build_commit,"),
     lines=LINES,
     reader=BenchReader,
     splits="prefill, decode in tests of their own",

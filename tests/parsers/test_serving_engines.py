@@ -180,6 +180,15 @@ def test_a_call_that_client_and_engine_tell_of_is_one_request(lines: tuple[str, 
     ]
 
 
+def test_a_reason_that_is_no_text_can_be_written() -> None:
+    batch = json.loads(OTHER)
+    reason = {"arrayValue": {"values": [{"stringValue": "\ud800"}]}}
+    attributes = batch["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"]
+    attributes.append({"key": "gen_ai.response.finish_reasons", "value": reason})
+    [row] = read(join([json.dumps(batch)])).requests
+    assert row.finish_reason == "?"
+
+
 # --- LiteLLM
 
 

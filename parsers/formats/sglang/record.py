@@ -24,6 +24,7 @@ HEAD = (
 """Every line but tracebacks has it; Ray's actor before it. 0.2 names the first GPU of a replica instead."""
 
 _RANK = re.compile(rb"(?<![A-Z_])([A-Z_]+)(\d+)")
+_PLACES = (b"PP", b"ATTN_CP", b"MOE_DP", b"TP", b"EP")
 
 
 class Rank(NamedTuple):
@@ -42,7 +43,7 @@ def rank(m: re.Match[bytes]) -> Rank:
 def _rank(ranks: bytes, gpu: bytes | None) -> Rank:
     named = {name: int(number) for name, number in _RANK.findall(ranks)}
     replica = int(gpu) if gpu else named.pop(b"DP", 0)
-    return Rank(replica, tuple(named.get(name, 0) for name in (b"PP", b"ATTN_CP", b"MOE_DP", b"TP", b"EP")))
+    return Rank(replica, tuple(named.get(name, 0) for name in _PLACES))
 
 
 def timed(m: re.Match[bytes], at: At) -> At:
