@@ -5,7 +5,10 @@ also holds loading, sampling and waiting for the user, so a row's total is prefi
 interactive mode the wait for the first input may be inside the prompt eval time, and each turn's last token
 is booked with the next turn's prompt: only the decode time is left then.
 
-The newest llama-cli is a server with a prompt: it prints two rates after each answer and no counts.
+The newest llama-cli is a server with a prompt: it prints two rates after each answer and no counts. Between
+those lines stands what was said; with ``-lv`` also what the server logs, which has llama.cpp's clock.
+
+Read for that: tools/cli/cli-context.cpp of llama.cpp as of 2026-08-22.
 """
 
 from __future__ import annotations
@@ -24,10 +27,13 @@ if TYPE_CHECKING:
     from parsers.records import Request
 
 _ENGINE = "llama-cli"
+_SERVER = ("llama-server", "llama.cpp")
 
 LINES = (
     *block_lines(rb"llama_print_timings|llama_perf_context_print|llama_perf_print|common_perf_print"),
-    line("noted", b" t/s | Generation: ", rb"\[ Prompt: [\d.]+ t/s \| Generation: [\d.]+ t/s \]"),
+    line("chat", b"  /exit or Ctrl+C ", rb" *+/exit or Ctrl\+C +stop or exit\s*$"),
+    line("left", b"Exiting...", rb"Exiting\.\.\.\s*$"),
+    line("rates", b" t/s | Generation: ", rb"\[ Prompt: [\d.]+ t/s \| Generation: [\d.]+ t/s \]"),
     line("generate", b"generate: n_ctx = ", HEAD + rb"generate: n_ctx = \d+, n_batch = \d+, n_predict = "),
     line("interactive", b"interactive mode", HEAD + rb"== Running in interactive mode"),
     line(
@@ -53,7 +59,7 @@ class CliReader(BlockReader):
         self._reset()
 
     def _reset(self) -> None:
-        self._generating = self._interactive = self._speculative = False
+        self._generating = self._interactive = self._speculative = self._chats = False
         self._session: tuple[int, int] | None = None
 
     def generate(self, m: re.Match[bytes], at: At) -> None:
@@ -64,8 +70,29 @@ class CliReader(BlockReader):
         if self._generating:
             self.process.restart(at)
             self.noted(m, at)
-        self._generating, self._speculative = True, False
+        self._generating, self._speculative, self._chats = True, False, False
         self.process.quote(at, _ENGINE)
+
+    def chat(self, _m: re.Match[bytes], at: At) -> None:
+        """``  /exit or Ctrl+C     stop or exit``, among the commands: a chat begins."""
+        self._chats = True
+        self._says(at)
+
+    def rates(self, m: re.Match[bytes], at: At) -> None:
+        """``[ Prompt: 225.6 t/s | Generation: 76.3 t/s ]`` after each answer."""
+        self.noted(m, at)
+        if self._chats:
+            self._says(at)
+
+    def _says(self, at: At) -> None:
+        """Prompts and answers follow."""
+        self.process.quote(at, _ENGINE, *(_SERVER if self.process.clocked else ()))
+
+    def left(self, _m: re.Match[bytes], _at: At) -> None:
+        """``Exiting...``: the chat is over."""
+        if self._chats:
+            self.process.unquote()
+        self._chats = False
 
     def interactive(self, m: re.Match[bytes], at: At) -> None:
         """``== Running in interactive mode. ==``: the block will be a sum over turns."""
@@ -84,8 +111,11 @@ class CliReader(BlockReader):
     def finished(self, block: Block) -> None:
         """One run has ended. The row waits until it's clear that llama-cpp-python did not print it.
 
-        Under a host (Ollama printed this block for each request in 2023) there is nothing to wait for.
+        Under a host (Ollama printed this block for each request in 2023) there is nothing to wait for. In a
+        chat with the newest llama-cli it is a quote.
         """
+        if self._chats and self.process.label in self.process.quotes:
+            return
         if self._generating:
             self.process.unquote()
         self.flush()
@@ -156,6 +186,7 @@ FORMAT = Format(
         b":        load time = ",
         b": prompt eval time = ",
         b" t/s | Generation: ",
+        b"  /exit or Ctrl+C ",
         b"generate: n_ctx = ",
         b"main: session file ",
         b"== Running in interactive mode",

@@ -59,6 +59,7 @@ LINES = (
         rb" prefill_tok_s=(?P<rate>[\d.]+) decode_tok_s=\S+)?(?: error=.*+)?\s*+$",
     ),
     line("completed_json", b'"request_completed"', _HEAD + rb"(?P<json>\{.*\})\s*$"),
+    line("chat", b"Starting interactive loop ", _HEAD + rb"Starting interactive loop with sampling params: "),
     line("first", b"CLI time to first token: ", rb"CLI time to first token: (?P<seconds>[\d.]+)s\s*$"),
     line("prompt", b" T/s", rb"Prompt: (?P<tokens>\d+) tokens, (?P<rate>[\d.]+) T/s\s*$", b"Prompt: "),
     line("answer", b" T/s", rb"Decode: (?P<tokens>\d+) tokens, [\d.]+ T/s\s*$", b"Decode: "),
@@ -75,6 +76,7 @@ class MistralReader(Reader):
         self._told: dict[str, None] = {}
         self._open: Request | None = None
         self._last_number = 0
+        self._chats = False
 
     def body(self, m: re.Match[bytes], at: At) -> bool:
         """An answer, or the chunk of a stream that has the usage."""
@@ -140,6 +142,11 @@ class MistralReader(Reader):
             row.total_ms, row.finished_at = stated(told, "duration_ms"), _clock(m, at)
             self._emit(row, at)
 
+    def chat(self, _m: re.Match[bytes], at: At) -> None:
+        """``Starting interactive loop with sampling params: ...``: but for statistics only texts follow."""
+        self._chats = True
+        self.process.quote(at, _ENGINE)
+
     def first(self, m: re.Match[bytes], at: At) -> None:
         """``CLI time to first token: 0.51s``: the statistics of an answer begin."""
         self._drop()
@@ -160,6 +167,8 @@ class MistralReader(Reader):
     def answer(self, m: re.Match[bytes], at: At) -> None:
         """``Decode: 128 tokens, 41.20 T/s`` ends the statistics."""
         row, self._open = self._open, None
+        if self._chats:
+            self.process.quote(at, _ENGINE)
         if row is None or row.prompt_tokens is None or at.own_number != self._last_number + 1:
             self.process.counts.incomplete_requests += 1
             return
@@ -178,6 +187,7 @@ class MistralReader(Reader):
     def close(self) -> None:
         """The source or the process ends here."""
         self._drop()
+        self._chats = False
 
 
 def _clock(m: re.Match[bytes], at: At) -> Any:
@@ -224,7 +234,13 @@ FORMAT = Format(
     title="mistral.rs (answers, access log, chat)",
     versions="0.1 and newer (answers), 0.6 and newer (log, chat)",
     grain="request",
-    identify=(b'"total_prompt_time_sec":', b"mistralrs_", b"Throughput (T/s) ", b"CLI time to first token: "),
+    identify=(
+        b'"total_prompt_time_sec":',
+        b"mistralrs_",
+        b"Throughput (T/s) ",
+        b"Starting interactive loop ",
+        b"CLI time to first token: ",
+    ),
     lines=LINES,
     reader=MistralReader,
     splits="prefill; decode until 0.8.9",

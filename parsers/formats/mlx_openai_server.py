@@ -3,9 +3,10 @@
 `Processed N/N tokens` prints the mean speed since the request came in, so its time is the time to first
 token, with whatever the request waited before. The log's own clock is in whole seconds: too coarse to tell
 that wait from the reading. The answer's speed is mlx-lm's: its tokens by the time after the first of them.
-Nothing names a request; one is answered at a time, or the lines of several are not told apart.
+Nothing names a request; one is answered at a time, or the lines of several are not told apart. Prompts and
+answers are printed as they are, between two rules.
 
-Read in mlx-openai-server of 2026-05-14 (4b7d4b6), and in the log of its issue 137.
+Read in mlx-openai-server of 2026-05-14 (4b7d4b6: app/utils/debug_logging.py), and in its issue 137.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 _ENGINE = "mlx-openai-server"
 _STEP = 0.01
-_HEAD = rb"(?P<time>" + STAMP + rb") \| INFO +\| [\w.]+:\w+:\d+ (?:\||-) (?:\xe2\x9c\xa6 )?\S+ +"
+_RECORD = rb"(?P<time>" + STAMP + rb") \| INFO +\| [\w.]+:\w+:\d+ (?:\||-) (?:\xe2\x9c\xa6 )?"
+_HEAD = _RECORD + rb"\S+ +"
+_RULE = b"\xe2\x94\x81"
 _COUNT = rb" +(?P<tokens>[\d,]+)\s*$"
 
 LINES = (
@@ -37,6 +40,9 @@ LINES = (
     line("whole_prompt", b" Tokens: ", _HEAD + rb"Total Input Tokens:" + _COUNT, b"Total Input"),
     line("cached", b" Tokens: ", _HEAD + rb"Cached Tokens:" + _COUNT, b"Cached"),
     line("answer", b" Tokens: ", _HEAD + rb"Generation Tokens:" + _COUNT, b"Generation"),
+    line("dump", b"INPUT PROMPT", _RECORD + rb"(?:" + _RULE + rb")+INPUT PROMPT"),
+    line("dump", b"Raw text: ", _RECORD + rb"Raw text: ", b":log_debug_raw_text_response:"),
+    line("dumped", 8 * _RULE, _RECORD + rb"(?:" + _RULE + rb")+\s*$"),
     line("speed", b"Generation Speed:", _HEAD + rb"Generation Speed: +(?P<rate>[\d.]+) tokens/sec\s*$"),
 )
 
@@ -50,6 +56,14 @@ class DebugReader(Reader):
         super().__init__(process)
         self._open: Request | None = None
         self._answer: int | None = None
+
+    def dump(self, _m: re.Match[bytes], at: At) -> None:
+        """``━━━━INPUT PROMPT━━━━``, ``Raw text: ``: somebody's text begins."""
+        self.process.quote(at, _ENGINE)
+
+    def dumped(self, _m: re.Match[bytes], _at: At) -> None:
+        """``━━━━━━━━``: a rule."""
+        self.process.unquote()
 
     def _row(self, at: At) -> Request:
         if self._open is None:

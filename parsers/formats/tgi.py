@@ -5,6 +5,8 @@ part of that quotient, so the phases can't be told apart: queue and total are gi
 
 The number of generated tokens isn't logged, but only one gives the printed ``time_per_token``: both durations
 are whole nanoseconds, printed in full, and the division rounds down.
+
+Read in router/src/server.rs and logging.rs of v0.8.0 to v3.3.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ _ENGINE = "tgi"
 _TIMES = ("total_time", "validation_time", "queue_time", "inference_time", "time_per_token")
 _HEAD = rb"(?:(?P<clock>\d{4}-\d\d-\d\dT[\d:.]+Z) )? *INFO "
 _VALUES = b" ".join(b'%b="(?P<%b>[^"\\\\]+)"' % (key, key) for key in map(str.encode, _TIMES))
+_DUMP = (
+    rb"(?:\d{4}-\d\d-\d\dT[\d:.]+Z )? *DEBUG \S.*?[ :]text_generation_router(?:::\w{1,40}){0,3}"
+    rb"(?:: router/src/[\w/]{1,40}\.rs:\d+)?"
+)
 
 LINES = (
     line(
@@ -48,8 +54,10 @@ LINES = (
         _HEAD + rb'text_generation_launcher: Args \{(?: model_id: "(?P<model>[^"\\]+)",)?',
     ),
     line("model", b' model_id: "', rb' +model_id: "(?P<model>[^"\\]+)",'),
+    *(line("dump", name, _DUMP + name) for name in (b": Input: ", b": Output: ")),
 )
-"""Strings in a span, such as a client's stop words, are escaped: no quote of theirs follows ``=``."""
+"""Strings in a span, such as a client's stop words, are escaped: no quote of theirs follows ``=``. With
+``LOG_LEVEL=debug`` prompts and answers are printed as they are, line after line."""
 
 
 class TgiReader(Reader):
@@ -63,6 +71,7 @@ class TgiReader(Reader):
 
     def success(self, m: re.Match[bytes], at: At) -> None:
         """``... generate{parameters=... total_time="4.06s" ... seed="None"}: ...: Success``."""
+        self.process.unquote()
         self._emit({key: m[key].decode("utf-8", "replace") for key in _TIMES}, m["clock"], at)
 
     def success_json(self, m: re.Match[bytes], at: At) -> None:
@@ -73,6 +82,10 @@ class TgiReader(Reader):
             return
         if isinstance(span, dict) and all(key in span for key in _TIMES):
             self._emit(span, m["clock"], at)
+
+    def dump(self, _m: re.Match[bytes], at: At) -> None:
+        """``... DEBUG generate{...}: text_generation_router::server: ...: Input: why is``: a text begins."""
+        self.process.quote(at, _ENGINE)
 
     def arguments(self, m: re.Match[bytes], at: At) -> None:
         """The launcher starts; its arguments stand on this line or, one each, on the next."""

@@ -5,10 +5,12 @@ time to first token, and prefill alone can't be told from it. The answer's clock
 done, so it pays for one token less than it counts. The prompt's tokens include those from the cache.
 
 Answers that are not streamed are summed over the choices of a request: ``[1 requests]`` is one, more can't be
-told apart. The batch of the command line (``tokens/s``) is a sum too, and is not read.
+told apart. The batch of the command line (``tokens/s``) is a sum too, and is not read; it ends the prompts
+and answers that are printed there.
 
-Read in src/server/server.rs, claude_server.rs and core/engine.rs of vllm.rs at 1b00e271 (2026-05). Times are
-whole milliseconds there and are printed in hundredths of a second; the rate beside them gives them back.
+Read in src/server/server.rs, claude_server.rs, core/engine.rs and main.rs of vllm.rs at 1b00e271 (2026-05).
+Times are whole milliseconds there and are printed in hundredths of a second; the rate beside them gives them
+back.
 """
 
 from __future__ import annotations
@@ -33,16 +35,25 @@ _DIGIT = 0.01
 _MOST_OPEN = 1024
 _CLOCK_EMOJI = "⏱️ ".encode()
 
-_HEAD = (
-    rb"(?:(?P<clock>\d{4}-\d\d-\d\dT[\d:.]+Z) )?(?: *(?:INFO|WARN) +[\w:]+: )?"
-    rb"\[(?:Seq (?P<id>\d{1,18})|1 requests)\] " + _CLOCK_EMOJI
-)
+_RECORD = rb"(?:(?P<clock>\d{4}-\d\d-\d\dT[\d:.]+Z) )?(?: *(?:INFO|WARN) +[\w:]+: )?"
+_HEAD = _RECORD + rb"\[(?:Seq (?P<id>\d{1,18})|1 requests)\] " + _CLOCK_EMOJI
 _TIMED = rb" in (?P<seconds>\d+\.\d+)s \((?P<rate>\d+\.\d+) t/s\)\s*$"
 
 _SPELLINGS = (_CLOCK_EMOJI, b"\\u23f1\\ufe0f ")
 """The emoji, and how JSON may write it."""
 
-LINES = tuple(
+_ASKS, _ASKED, _ANSWERS = ("🤖✨ Enter a".encode(), "📚✨ Prompt ".encode(), "📄✨ Response: ".encode())
+TEXTS = (
+    line("text", _ASKS, _ASKS + rb"(?:nother| new) prompt "),
+    line("text", _ASKED, _RECORD + rb"\[seq_id \d{1,18}\] " + _ASKED + rb"\d+: "),
+    line("text", _ANSWERS, _RECORD + rb"\[seq_id \d{1,18}\] " + _ANSWERS),
+    line(
+        "told", _CLOCK_EMOJI, _RECORD + _CLOCK_EMOJI + rb"Prompt tokens: \d+ in [\d.]+s \(\S+ tokens/s\)\s*$"
+    ),
+)
+"""What stands before texts on the command line, and after them."""
+
+LINES = TEXTS + tuple(
     entry
     for spelled in _SPELLINGS
     for entry in (
@@ -71,6 +82,14 @@ class VllmRsReader(Reader):
     def __init__(self, process: Process) -> None:
         super().__init__(process)
         self._open: dict[bytes | None, Request] = {}
+
+    def text(self, _m: re.Match[bytes], at: At) -> None:
+        """``🤖✨ Enter a new prompt``, ``[seq_id 0] 📄✨ Response: ``: somebody's text begins."""
+        self.process.quote(at, _ENGINE)
+
+    def told(self, _m: re.Match[bytes], _at: At) -> None:
+        """``⏱️ Prompt tokens: 12 in 0.02s (600.00 tokens/s)``: it is over."""
+        self.process.unquote()
 
     def prompt(self, m: re.Match[bytes], at: At) -> None:
         """``[Seq 4] ⏱️ Prompt: 41653 tokens in 18.84s (2210.41 t/s)``."""
@@ -129,7 +148,7 @@ FORMAT = Format(
     title="vllm.rs (xInfer)",
     versions="2025-09 and newer",
     grain="request",
-    identify=_SPELLINGS,
+    identify=(*_SPELLINGS, _ASKS, _ASKED, _ANSWERS),
     lines=LINES,
     reader=VllmRsReader,
     splits="time to first token (queue in it), decode",

@@ -83,6 +83,32 @@ _SERVER = sample("llama-server-b3779")
 _STATS = sample("lmstudio-stats")
 
 
+_TGI = sample("tgi-text")
+_DEBUG = (
+    "2024-05-01T09:02:13.000000Z DEBUG generate{parameters=GenerateParameters { best_of: None, stop: [] }}: "
+    "text_generation_router::server: router/src/server.rs:291"
+)
+_MLX = sample("mlx-openai-server")
+_MLX_HEAD = "2026-01-05 06:14:19 | INFO     | app.utils.debug_logging:"
+_MISTRAL = sample("mistral-rs-chat")
+_CHAT = [
+    "build      : b8179-ecbcb7ea9",
+    "model      : q.gguf",
+    "modalities : text",
+    "",
+    "available commands:",
+    "  /exit or Ctrl+C     stop or exit",
+    "  /clear              clear the chat history",
+    "",
+    "> hello",
+    "Hi!",
+    "",
+    "[ Prompt: 225.6 t/s | Generation: 76.3 t/s ]",
+    "",
+    "> and at night?",
+]
+
+
 def _at(lines: list[str], part: str) -> int:
     return next(number for number, line in enumerate(lines) if part in line)
 
@@ -134,6 +160,39 @@ TEXTS = {
     ),
     "ollama": _around(_VERBOSE, ">>> and at night?"),
     "openvino-genai": _around(_BENCH, "[1][P0] First infer", "[ INFO ] [1][P0] Generated: it says:"),
+    "tgi": _around(_TGI, "Args {", f"{_DEBUG}: Input: why is this slow?"),
+    "tgi's answer": _around(_TGI, "queue_time=", f"{_DEBUG}: Output: since"),
+    "mlx-openai-server's prompt": (
+        [
+            f"{_MLX_HEAD}log_debug_prompt:85 | {7 * '━'}INPUT PROMPT{7 * '━'}",
+            f"{_MLX_HEAD}log_debug_prompt:86 | hi",
+        ],
+        [f"{_MLX_HEAD}log_debug_prompt:87 | {20 * '━'}", *_MLX, VLLM],
+    ),
+    "mlx-openai-server's answer": (
+        [*_MLX, f"{_MLX_HEAD}log_debug_raw_text_response:101 | Raw text: it says"],
+        [f"{_MLX_HEAD}log_debug_raw_text_response:102 | {20 * '━'}", *_MLX],
+    ),
+    "vllm-rs": (
+        ["2026-01-12T09:15:02.001301Z  INFO vllm_rs: [seq_id 0] 📄✨ Response: since"],
+        [
+            "2026-01-12T09:15:02.001301Z  INFO vllm_rs: ⏱️ Prompt tokens: 12 in 0.02s (600.00 tokens/s)",
+            "2026-01-12T09:15:02.001301Z  INFO vllm_rs: ⏱️ Decoded tokens: 20 in 0.50s (40.00 tokens/s)",
+            VLLM,
+        ],
+    ),
+    "vllm-rs's chat": (
+        ["🤖✨ Enter a new prompt (Press Ctrl+C to exit):", "~/models〉why?"],
+        ["2026-01-12T09:15:02.001301Z  INFO vllm_rs: ⏱️ Prompt tokens: 12 in 0.02s (600.00 tokens/s)", VLLM],
+    ),
+    "mistral-rs": (
+        [
+            "2026-05-02T10:00:00.1Z  INFO Starting interactive loop with sampling params: SamplingParams { }",
+            *_MISTRAL[:10],
+        ],
+        _MISTRAL[10:],
+    ),
+    "llama-cli's chat": (_CHAT, ["[ Prompt: 225.6 t/s | Generation: 76.3 t/s ]", "", "Exiting...", "", VLLM]),
     "lmstudio": _around([*_STATS, "timestamp: 5/2/2026, 9:49:47 PM"], "output:"),
 }
 
