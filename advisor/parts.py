@@ -125,7 +125,7 @@ def parts(
             if not block:
                 yield Part(read=task.begin)
                 continue
-            rows.extend(reader.feed(block))
+            rows.extend(reader.feed_many(block))
             part.read += len(block)
             if task.keep:
                 total = checksum(block, total)

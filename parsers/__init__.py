@@ -36,7 +36,7 @@ def read_rows(path: str | Path, *, engine: str | None = None, year: int | None =
     tables = Tables()
     with Path(path).open("rb") as file:
         while block := file.read(_BLOCK):
-            tables.extend(source.feed(block))
+            tables.extend(source.feed_many(block))
     tables.extend(source.close())
     if source.problem is not None:
         raise DocumentError(f"{path} {source.problem}")

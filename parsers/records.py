@@ -166,6 +166,23 @@ class Aggregate:
 
 Row: TypeAlias = Request | Interval | Event | Aggregate
 
+
+@dataclass(slots=True)
+class Columns:
+    """Many rows of a kind.
+
+    Attributes:
+        kind: what they are.
+        count: how many.
+        values: by column, an array or a tuple with one for each row, or what all of them have; a column that
+            is not there has its default.
+    """
+
+    kind: type[Row]
+    count: int
+    values: dict[str, Any]
+
+
 TABLES: dict[str, type[Row]] = {
     "requests": Request,
     "intervals": Interval,

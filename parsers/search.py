@@ -4,39 +4,64 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from parsers.carriers import UNUSUAL
+from parsers.carriers import UNUSUAL, Carried, may_be_json_record
 from parsers.containers import Containers
 from parsers.cut import MAX_LINE, ends_of
 from parsers.finding import find, lines_at, places_of
 from parsers.grams import Literals
 from parsers.limits import Limited
+from parsers.lines import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from parsers.formats.base import At, Format, Line
     from parsers.formats.process import Process
+    from parsers.printed import Ints
 
 _UNUSUAL = frozenset(UNUSUAL)
 _ALL = ((0, None),)
 _GATHERED = {"_literals", "_trials", "_words", "_rank", "_known"}
 
+_DIGITS, _BLANKS = re.compile(rb"[0-9]+"), re.compile(rb" +")
+
 _MOST_KNOWN = 4096
 """Sets of literals that lines hold together; a log has some hundred."""
 
-Known: TypeAlias = "tuple[list[tuple[bytes, list[Trial]]], list[Format]]"
-"""Each needle of a line with the lines of formats that have it, in the order of the formats, and the formats
-that are asleep and may wake by it."""
+Found: TypeAlias = "list[tuple[bytes, list[Trial]]]"
+"""Each needle of a line with the lines of formats that have it, in the order of the formats."""
 
-Hit: TypeAlias = "tuple[int, int, bytes, list[tuple[bytes, list[Trial]]], list[Format]]"
+Known: TypeAlias = "tuple[Found, list[Format]]"
+"""What was found in a line, and the formats that are asleep and may wake by it."""
+
+Hit: TypeAlias = "tuple[int, int, bytes, Found, list[Format]]"
 """A line that may be an engine's: how many are before it in its block, where it starts there, what is kept of
 it, and what is `Known`."""
 
 
+Place: TypeAlias = tuple[int, int, int]
+"""A line's number, its offset in the source, and where it starts in its block."""
+
 Taker: TypeAlias = "tuple[Callable[[re.Match[bytes], At], bool | None], Process]"
 """A reader's method, and the process it reads."""
+
+
+class Others(NamedTuple):
+    """The lines of a block that are left to be searched.
+
+    Attributes:
+        text: these lines.
+        lines: which of the block's lines they are.
+        starts: where each line of the block starts.
+        reach: reads the block's lines before one, which are not searched for.
+    """
+
+    text: bytes
+    lines: Ints
+    starts: Ints
+    reach: Callable[[int], None]
 
 
 class UnknownEngineError(ValueError):
@@ -106,6 +131,7 @@ class Search:
 
     Attributes:
         awake: since which offset.
+        generation: how often formats woke.
         containers: whose lines the block's are.
         plain: the block holds nothing `UNUSUAL`.
         held: which literals of all formats, awake or not, the block may hold.
@@ -114,6 +140,7 @@ class Search:
     def __init__(self, formats: list[Format], *, awake: bool = False) -> None:
         self.awake: dict[Format, int] = dict.fromkeys(formats, 0) if awake else {}
         self.containers = Containers()
+        self.generation = 0
         self.plain = False
         self.held: frozenset[bytes] = frozenset()
         self._formats = formats
@@ -158,30 +185,44 @@ class Search:
             return False
         self.awake.setdefault(fmt, offset)
         self._places.setdefault(fmt, Places(everywhere=outer is None)).add(outer)
+        self.generation += 1
         self._gather()
         return True
 
-    def hits(self, block: bytes) -> Iterator[Hit]:
-        """The lines of a block that hold a needle, or a word that may wake a format, in their order."""
+    def hits(self, block: bytes, others: Others | None = None) -> Iterator[Hit]:
+        """The lines of a block that hold a needle, or a word that may wake a format, in their order.
+
+        Args:
+            block: whole lines.
+            others: those of its lines that are to be searched; all of them for ``None``.
+        """
         self.containers.begin(block)
-        self.held = self._literals.maybe_in(block)
-        self.plain = not any(find(block, literal) >= 0 for literal in self.held & _UNUSUAL)
         first: int | None = 0
         while first is not None:
-            first = yield from self._hits(block, first)
+            text = block if others is None else others.text
+            self.held = self._literals.maybe_in(text) if text else frozenset()
+            self.plain = not any(find(text, literal) >= 0 for literal in self.held & _UNUSUAL)
+            first = yield from self._hits(text, first, others)
+            others = None  # what woke may know the usual lines too
 
-    def _hits(self, block: bytes, first: int) -> Generator[Hit, None, int | None]:
-        """Those from a place on; once formats wake, where to go on: at the line that woke them."""
-        trials = self._trials
+    def _hits(self, text: bytes, first: int, others: Others | None) -> Generator[Hit, None, int | None]:
+        """Those from a place on; once formats wake, where in the block to go on: at the line that did it."""
+        generation = self.generation
         wanted = self._rank.keys() & self.held
         if not wanted:
             return None
-        lacking = self._lacking(wanted - trials.keys())
-        places = {literal: places_of(literal, block, lacking.get(literal, _ALL), first) for literal in wanted}
+        lacking = self._lacking(wanted - self._trials.keys())
+        if others is not None:  # which containers its lines are of is asked for each
+            lacking = {word: [(0, None)] if spans else [] for word, spans in lacking.items()}
+        places = {literal: places_of(literal, text, lacking.get(literal, _ALL), first) for literal in wanted}
         known: dict[int, Known] = {}
         literals = [literal for literal in wanted if places[literal]]
-        for number, start, end, held in lines_at([places[literal] for literal in literals], block):
-            line = block[start:end]
+        for before, begin, end, held in lines_at([places[literal] for literal in literals], text):
+            line = text[begin:end]
+            number, start = before, begin
+            if others is not None:
+                number = int(others.lines[before])
+                start = int(others.starts[number])
             if len(line) > MAX_LINE:
                 line = ends_of(line)
                 found, asleep = self._learn([one for one in _of(held, literals) if one in line])
@@ -190,12 +231,28 @@ class Search:
                     known[held] = self._learn(_of(held, literals))
                 found, asleep = known[held]
             if asleep:
+                if others is not None:
+                    others.reach(number)
                 asleep = [fmt for fmt in asleep if self._may_be_new(fmt, start)]
             if found or asleep:
                 yield number, start, line, found, asleep
-                if self._trials is not trials:
+                if self.generation != generation:
                     return start
         return None
+
+    def known_of(self, line: bytes) -> Known:
+        """What a line is tried as."""
+        return self._learn([literal for literal in self._rank if literal in line])
+
+    def known_of_like(self, line: bytes) -> Known | None:
+        """What all lines are tried as that differ from this one in their numbers, and in blanks before these.
+
+        ``None`` where a literal with digits might be in one of them.
+        """
+        like = _numberless(line)
+        if any(_numberless(literal) in like for literal in self._rank if _DIGITS.search(literal)):
+            return None
+        return self.known_of(line)
 
     def _learn(self, literals: list[bytes]) -> Known:
         """What lines that hold these literals are tried as."""
@@ -234,6 +291,31 @@ def _literals(formats: tuple[Format, ...]) -> Literals:
     """Whatever blocks are asked for: what formats wake by, their needles, and what is `UNUSUAL`."""
     known = (word for fmt in formats for word in (*fmt.identify, *(line.needle for line in fmt.lines)))
     return Literals((*_spellings(*known), *UNUSUAL))
+
+
+def _numberless(text: bytes) -> bytes:
+    """What is the same in texts that differ in their numbers and blanks."""
+    return _BLANKS.sub(b" ", _DIGITS.sub(b"0", text))
+
+
+def first_match(found: Found, line: bytes, offset: int) -> tuple[Trial, re.Match[bytes]] | None:
+    """What takes a plain line: the first line of a format that it matches, bare or out of its wrapping."""
+    is_record = line.startswith(b"{") and may_be_json_record(line)
+    for needle, trials in found:
+        if not is_record and (taken := _taken(trials, Carried(line), offset)):
+            return taken
+        for text in texts_of(line, needle, True):
+            if taken := _taken(trials, text, offset):
+                return taken
+    return None
+
+
+def _taken(trials: list[Trial], text: Carried, offset: int) -> tuple[Trial, re.Match[bytes]] | None:
+    for trial in trials:
+        may_be = offset >= trial.since and trial.word in text.body and text.label in trial.places
+        if may_be and (match := trial.match(text.body)) is not None:
+            return trial, match
+    return None
 
 
 def _of(held: int, literals: list[bytes]) -> list[bytes]:

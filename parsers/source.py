@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from parsers.formats.base import Format
-    from parsers.records import Row
+    from parsers.records import Columns, Row
     from parsers.stream import Stream
 
 
@@ -60,6 +60,10 @@ class SourceReader:
     def problem(self) -> str | None:
         """Why it could not be read to its end, a sentence without its subject; ``None`` if it could."""
         return self._reader.problem if isinstance(self._reader, DocumentReader) else None
+
+    def feed_many(self, data: bytes) -> list[Row | Columns]:
+        """Take the next bytes; return the rows that they complete, many together where they can be."""
+        return self._log.feed_many(data) if self._reader is self._log else [*self.feed(data)]
 
     def feed(self, data: bytes) -> list[Row]:
         """Take the next bytes; return the rows that they complete."""

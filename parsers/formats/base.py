@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from parsers.documents.base import Document
     from parsers.formats.process import Process
+    from parsers.usual import Layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Format:
         documents: whole files that it writes; one is claimed by its first bytes instead.
         ends: how requests end without times, of ``aborted``, ``failed`` and ``incomplete``, where such a log
             surely says so: only there is a count of 0 a number.
+        usual: gives the layouts of the lines that are printed most, which are read many at a time.
     """
 
     engine: str
@@ -92,6 +94,7 @@ class Format:
     banner: bytes | None = None
     documents: tuple[Document, ...] = ()
     ends: tuple[str, ...] = ()
+    usual: Callable[[], Layouts] | None = None
 
 
 class At(NamedTuple):
@@ -123,6 +126,11 @@ class Reader:
 
     def __init__(self, process: Process) -> None:
         self.process = process
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether usual lines may be read many at a time now, as the format's layouts do."""
+        return False
 
     def flush(self) -> None:
         """Emit rows that are whole and only waited for lines that might still belong to them."""

@@ -240,8 +240,9 @@ def _cells(row: bytes) -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    """A JSON value as CSV would print it."""
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    """A JSON value as CSV would print it, without what is no character."""
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    return text.encode("utf-8", "replace").decode()
 
 
 def _count(found: dict[str, str], name: str) -> int | None:

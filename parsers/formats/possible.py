@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parsers.records import Aggregate, Event, Interval, Request
 
@@ -56,6 +56,11 @@ _VALUES = {row_type: attrgetter(*(name for name, _ in limits)) for row_type, lim
 _LEAST = {Request: 0.0, Interval: 0.0, Event: -LARGEST, Aggregate: 0.0}
 
 
+def are_parts(parts_ms: Any, total_ms: Any) -> Any:
+    """Whether parts can be of this total, but for rounding; of numbers, or of arrays of them."""
+    return parts_ms <= total_ms * _ROUNDING + _ROUNDING_MS
+
+
 def is_possible(value: object) -> bool:
     """False for a number that no engine can mean: it is text, cut or quoted."""
     return not isinstance(value, (int, float)) or -LARGEST <= value <= LARGEST
@@ -104,11 +109,10 @@ def _contradicting(row: Request) -> list[tuple[str, ...]]:
             groups.append(("prefill_tokens", "prompt_tokens"))
     ttft_ms, total_ms = row.ttft_ms, row.total_ms
     if total_ms is not None:
-        most_ms = total_ms * _ROUNDING + _ROUNDING_MS
-        if (row.prefill_ms or 0.0) + (row.decode_ms or 0.0) > most_ms:
+        if not are_parts((row.prefill_ms or 0.0) + (row.decode_ms or 0.0), total_ms):
             of_prefill = ("ttft_ms",) if row.ttft_from == "slot" else ()
             groups.append(("prefill_ms", "decode_ms", "total_ms", *of_prefill))
-        elif ttft_ms is not None and ttft_ms > most_ms:
+        elif ttft_ms is not None and not are_parts(ttft_ms, total_ms):
             groups.append(("ttft_ms", "total_ms"))
     if row.started_at is not None and row.finished_at is not None and row.started_at > row.finished_at:
         groups.append(("started_at", "finished_at"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parsers.formats.possible import is_possible, leave_out_impossible
 from parsers.quotes import Quotes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from parsers.formats.base import At, Reader
-    from parsers.records import Row
+    from parsers.records import Columns, Row
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Process:
     """
 
     def __init__(
-        self, source: str, counts: Counts, out: list[Row], setups: Setups, label: bytes | None = None
+        self, source: str, counts: Counts, out: list[Any], setups: Setups, label: bytes | None = None
     ) -> None:
         self.source = source
         self.year: int | None = None
@@ -230,6 +230,19 @@ class Process:
         else:
             counts.events += 1
         self._out.append(row)
+
+    def is_settled_as(self, engine: str) -> bool:
+        """Whether rows of this engine leave as they are: no host takes them, and whose they are is sure."""
+        alone = self.host is None and self.on_request is None and self.on_event is None
+        return alone and not self._announced and self.setup.engine == self.name_of(engine)
+
+    def emit_all(self, rows: Columns) -> None:
+        """Let possible rows of an engine out that it `is_settled_as`."""
+        self._served = True
+        self.counts.requests += rows.count
+        engine = self.name_of(rows.values["engine"])
+        rows.values.update(source=self.source, engine=engine, model=self.setup.model, run=self.run)
+        self._out.append(rows)
 
     def _setup_of(self, row: Row) -> Setup:
         """The setup that a row is about: one of another engine shares no facts with the process's own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 _MOST_ERROR = 0.01
 _SLACK = 1e-6
 _HALF_A_DIGIT = 0.00501
@@ -42,8 +44,12 @@ def fits(tokens: int, ms: float, rate: bytes | None) -> bool:
     """
     if rate is None:
         return True
-    per_second = float(rate)
-    return abs(1000 * tokens - per_second * ms) <= (per_second + ms) * _HALF_A_DIGIT + _SLACK_TOKEN_MS
+    return bool(fit(tokens, ms, float(rate)))
+
+
+def fit(tokens: Any, ms: Any, rate: Any) -> Any:
+    """The same of numbers, or of arrays of them."""
+    return abs(1000 * tokens - rate * ms) <= (rate + ms) * _HALF_A_DIGIT + _SLACK_TOKEN_MS
 
 
 def agree(tokens: int, seconds: float, rate: float, seconds_step: float, rate_step: float) -> bool:

@@ -98,3 +98,11 @@ def test_settings_that_differ_between_rows_are_no_fact() -> None:
     assert setup.threads is None
     assert "threads" not in setup.origin
     assert setup.quantization == "Q4_1"
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_model_that_is_no_text_can_be_written(indent: int | None) -> None:
+    row = exact()[0] | {"model_filename": "a\ud800", "samples_ns": 0, "samples_ts": 0}
+    log = read((json.dumps([row], indent=indent) if indent else json.dumps(row)).encode() + b"\n")
+    assert [row.model for row in log.requests] == ["a?"]
+    assert log.setup.model == "a?"

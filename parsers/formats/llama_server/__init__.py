@@ -9,6 +9,7 @@
 - `cache.py`: caches, the choice of a slot, images; `models.py`: loads by a router, and of a server that woke.
 - `lanes.py`: the servers that a host runs side by side; `own.py`: what the server says of itself;
   `failures.py`: why it could not load a model.
+- `usual.py`: the lines printed most, as layouts; `together.py`: joins many of them at once.
 - `task.py`: one task and the request it makes; `tasks.py`: the open ones; `reader.py`: line by line.
 
 With ``--log-jsonl`` (2026-09) the same lines stand in JSON, and Docker Model Runner logs them in quotes: see
@@ -16,6 +17,8 @@ With ``--log-jsonl`` (2026-09) the same lines stand in JSON, and Docker Model Ru
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from parsers.formats.base import Format
 from parsers.formats.llama_server import (
@@ -30,6 +33,17 @@ from parsers.formats.llama_server import (
     pretty,
 )
 from parsers.formats.llama_server.reader import ServerReader
+
+if TYPE_CHECKING:
+    from parsers.usual import Layouts
+
+
+def _usual() -> Layouts:
+    """The layouts of the lines that it prints most; they load numpy."""
+    from parsers.formats.llama_server.together import LAYOUTS
+
+    return LAYOUTS
+
 
 FORMAT = Format(
     engine="llama-server",
@@ -58,5 +72,6 @@ FORMAT = Format(
     ),
     reader=ServerReader,
     splits="prefill, decode",
+    usual=_usual,
     ends=("aborted", "failed", "incomplete"),
 )

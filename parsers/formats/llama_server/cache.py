@@ -95,12 +95,12 @@ class CacheLines(OwnLines):
     def least_used(self, m: re.Match[bytes], at: At) -> None:
         """``selected slot by LRU, t_last = 48211003``; -1 is a slot that held nothing yet."""
         if self._own(m, at):
-            self._miss = Miss(at, int(m["slot"]), evicts=m["last"] != b"-1")
+            self.chose_least_used(at, int(m["slot"]), int(m["last"]))
 
     def slot_held(self, m: re.Match[bytes], at: At) -> None:
         """``selected slot by LCP similarity, f_sim_best = 1.000 (> 0.100 thold), f_keep = 0.976``."""
         if self._own(m, at) and float(m["sim"]) >= WHOLE:
-            self._repeated = Miss(at, int(m["slot"]), similarity=float(m["sim"]))
+            self.chose_same(at, int(m["slot"]), float(m["sim"]))
 
     def better_prompt(self, m: re.Match[bytes], at: At) -> None:
         """``- looking for better prompt, base f_keep = 0.010, sim = 0.021``, and what was found."""
@@ -113,7 +113,20 @@ class CacheLines(OwnLines):
         miss.kept, miss.similarity = float(m["keep"]), float(m["sim"])
         miss.evicts = miss.evicts or miss.kept >= 0
 
-    def _tell_miss(self, slot: int, number: int) -> None:
+    @property
+    def has_chosen(self) -> bool:
+        """Whether there is something to tell of the slot that was chosen last."""
+        return self._miss is not None or self._repeated is not None
+
+    def chose_least_used(self, at: At, slot: int, last: int) -> None:
+        """A slot was chosen that holds another prompt, or none: then ``last`` is -1."""
+        self._miss = Miss(at, slot, evicts=last != -1)
+
+    def chose_same(self, at: At, slot: int, similarity: float) -> None:
+        """A slot was chosen that holds this whole prompt."""
+        self._repeated = Miss(at, slot, similarity=similarity)
+
+    def tell_miss(self, slot: int, number: int) -> None:
         """The task that the slot was chosen for has begun; told once, and not of a slot's first prompt."""
         held, self._repeated = self._repeated, None
         if held is not None and held.slot == slot:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from parsers.formats.llama_server.task import Phase
     from parsers.formats.process import Process
 
-_SAME_RUN_CLOCK_SLACK_MS = 1_000.0
+SAME_RUN_CLOCK_SLACK_MS = 1_000.0
 
 _FAMILY = ENGINE, "ik-llama"
 """Where lines have a clock the model's header has one too; where they have none, a text may quote it."""
@@ -37,7 +37,7 @@ class OwnLines(Reader):
     def _forget(self) -> None:
         """Start over, as each process does."""
         self._started = False
-        self._clock_ms: float | None = None
+        self.clock_ms: float | None = None
         self._dump_line: int | None = None
         self._cause: str | None = None
 
@@ -103,8 +103,8 @@ class OwnLines(Reader):
         """The process's clock in ms; one that goes back is another's, unless a host runs several."""
         now = clock_ms(m["clock"])
         if now is not None:
-            back = self._clock_ms is not None and now < self._clock_ms - _SAME_RUN_CLOCK_SLACK_MS
+            back = self.clock_ms is not None and now < self.clock_ms - SAME_RUN_CLOCK_SLACK_MS
             if back and self.process.host is None:
                 self.process.restart(at)
-            self.process.clocked, self._clock_ms = True, now
+            self.process.clocked, self.clock_ms = True, now
         return now

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parsers.formats.base import At
+    from parsers.formats.llama_server.tasks import Tasks
     from parsers.formats.process import Process
 
 
@@ -90,7 +91,7 @@ class ServerReader(CacheLines, ModelLines):
         self._block = None
         self._full = False
         self._tell_wake(m["clock"])
-        self._tell_miss(slot, number)
+        self.tell_miss(slot, number)
         self._tasks = self._lanes.free(slot)
         clock, began = m["clock"], at if now_ms is not None else timed(m, at)
         self._tasks.launch(Task(slot, number, at, True, now_ms, clock, began.time))
@@ -263,6 +264,29 @@ class ServerReader(CacheLines, ModelLines):
     def timing(self, m: re.Match[bytes], at: At) -> None:
         """One of its fields."""
         self._bodies.pretty.add(m, at)
+
+    # --- many at a time
+
+    @property
+    def tasks(self) -> Tasks:
+        """What the slots do."""
+        return self._tasks
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether usual lines do no more than to launch, time and release tasks."""
+        process = self.process
+        return (
+            process.clocked
+            and process.is_settled_as(ENGINE)
+            and self._dump_line is None
+            and self._woken is None
+            and self._block is None
+            and not self._full
+            and self.clock_ms is not None
+            and len(self._lanes.all) == 1
+            and self._tasks.is_steady
+        )
 
     # --- the end
 

@@ -69,6 +69,20 @@ class Task:
         return self.prefill is not None and self.decode is not None
 
     @property
+    def is_plain(self) -> bool:
+        """Nothing is known of it but its launch, the length of its prompt, and times in their usual order."""
+        phases = self.prefill, self.decode, self.total_ms and (self.total_ms, 0)
+        known = [phase is not None for phase in phases]
+        others = self.drafted, self.accepted, self.context, self.truncated, self.finish_reason
+        return (
+            self.launched
+            and known == sorted(known, reverse=True)
+            and all(None not in phase for phase in phases if phase)
+            and all(other is None for other in others)
+            and not (self.shifted or self.cancelled or self.failed or self.untimed)
+        )
+
+    @property
     def generates(self) -> bool:
         """A timing line, or more in the context than its prompt: it is no embedding."""
         if self.context is not None and self.prompt is not None and self.context > self.prompt:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from parsers.formats.llama_server.task import ENGINE, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from parsers.formats.base import At
     from parsers.formats.process import Process
+    from parsers.printed import Bools, Ints
 
 _FIRST_TASKS = 64
 """How many of a run's first task ids are remembered: one that comes again is another process's."""
@@ -75,11 +76,7 @@ class Tasks:
             self._finish(self._open.pop(key))
         if self._may_be_another_process(number):
             self.blocks_seen = self.drafts_seen = False
-        if len(self._first) < _FIRST_TASKS:
-            self._first.add(number)
-            self._lowest = min(self._first)
-        self._newest = max(self._newest, number)
-        self._slots[slot] = number
+        self._remember([slot], [number])
         self._open[slot, number] = task
         self.seen = True
 
@@ -128,6 +125,45 @@ class Tasks:
             for task in self._open.values()
             if not (task.timed or task.released or task.cancelled or task.failed)
         ]
+
+    # --- many at a time
+
+    @property
+    def open(self) -> list[Task]:
+        """The open ones, in the order of their launches."""
+        return [*self._open.values()]
+
+    @property
+    def is_steady(self) -> bool:
+        """Tasks have come and gone, each slot has no more than one, and nothing waits for a certain line."""
+        slots = {slot for slot, _ in self._open}
+        return (
+            bool(self._first)
+            and len(slots) == len(self._open)
+            and self._ready is None
+            and self._pending is None
+            and self._totals_seen
+            and self.blocks_seen
+            and not self.drafts_seen
+        )
+
+    def may_launch(self, numbers: Ints) -> Bools:
+        """Which of these can be launched without a doubt that it is the same process that runs."""
+        import numpy as np
+
+        return (numbers >= self._lowest) & ~np.isin(numbers, [*self._first])
+
+    def went_on(self, tasks: Iterable[Task], slots: list[int], numbers: list[int]) -> None:
+        """Slots took tasks, one after the other; now these are open."""
+        self._remember(slots, numbers)
+        self._open = {task.key: task for task in tasks}
+
+    def _remember(self, slots: list[int], numbers: list[int]) -> None:
+        if new := numbers[: _FIRST_TASKS - len(self._first)]:
+            self._first.update(new)
+            self._lowest = min(self._first)
+        self._newest = max((self._newest, *numbers))
+        self._slots.update(zip(slots, numbers, strict=True))
 
     # --- endings
 

@@ -1,0 +1,242 @@
+"""The fast way through a log: an engine's most usual lines, all of a block at once.
+
+A format may have layouts beside its patterns (`Format.usual`). Lines of a large block that they fit are not
+searched for, not unwrapped and not matched one by one. Every other line goes the way that all lines could go,
+and both ways give the same rows. The first line of every kind goes both ways: if they differ, no layout is
+used there.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from parsers.carriers import Carried, unwrap
+from parsers.framing import framing_of
+from parsers.printed import Text
+from parsers.search import Others, first_match
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from parsers.blocks import Block
+    from parsers.formats.base import Format, Reader
+    from parsers.framing import Framed, Framing
+    from parsers.printed import Bytes, Ints, Values
+    from parsers.search import Found, Known, Place, Search
+
+_FEW = 64
+"""A stretch of fewer lines takes longer at once than one by one."""
+
+_BYTES_A_LINE = 1024
+"""A block with fewer usual lines than one in so many bytes is read sooner without layouts."""
+
+_MOST_PATIENCE, _LONGEST_PAUSE = 4096, 64
+
+QUIET = "quiet"
+"""A kind of lines that say nothing."""
+
+
+class UsualLines(Protocol):
+    """What layouts find in a block.
+
+    Attributes:
+        framed: the lines they were tried on.
+        kinds: for each line of the block the code of its kind; 0 for none.
+        values: what the lines say, by the names that the patterns give it.
+    """
+
+    framed: Framed
+    kinds: Bytes
+    values: Values
+
+
+class Layouts(NamedTuple):
+    """How the usual lines of a format are read.
+
+    Attributes:
+        kinds: by code, the reader's methods that would take them, or `QUIET`; code 0 is none.
+        find: finds them in a block.
+        join: reads a stretch of them: the reader, the lines, the first one, and the one after the last;
+            gives the line it stopped at, and how many it read.
+    """
+
+    kinds: Sequence[str]
+    find: Callable[[Framed], UsualLines]
+    join: Callable[[Any, Any, int, int], tuple[int, int]]
+
+
+class _Block(NamedTuple):
+    """What is read of a block: its usual lines, whose they are, and what they are tried as otherwise."""
+
+    lines: UsualLines
+    places: Ints
+    format: Format
+    layouts: Layouts
+    reader: Reader
+    found: dict[int, Found]
+    generation: int
+    offset: int
+    number: int
+
+
+class FastWay:
+    """The fast way through one source.
+
+    Args:
+        search: of the source.
+        reader: gives the reader of a format's lines in a container, once there is one.
+        read: reads a line as any other, given where it stands and what it is tried as.
+        count: told how many lines of an engine were read at once.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        reader: Callable[[bytes | None, Format], Reader | None],
+        read: Callable[[Place, bytes, Known], None],
+        count: Callable[[str, int], None],
+    ) -> None:
+        self._search, self._reader_of, self._read, self._count = search, reader, read, count
+        self._text = Text()
+        self._framing: Framing | None = None
+        self._tried: dict[tuple[int, Framing | None, int], Found | None] = {}
+        self._block: _Block | None = None
+        self._next = self._singly = 0
+        self._patience, self._wait = 1, 0
+        self._pause, self._paused = 1, 0
+
+    def begin(self, block: Block) -> Others | None:
+        """Find a block's usual lines; ``None`` where they are few, or better read one by one."""
+        self._block = None
+        fmt = next((fmt for fmt in self._search.awake if fmt.usual is not None), None)
+        if fmt is None or fmt.usual is None:
+            return None
+        if self._paused:
+            self._paused -= 1
+            return None
+        layouts = fmt.usual()
+        self._text.load(block.text)
+        lines = self._find(block, layouts)
+        reader = self._reader_of(self._framing.label, fmt) if self._framing else None
+        if lines is None:
+            self._rest()
+            return None
+        if reader is None or not reader.is_steady:
+            return None
+        found = self._found(fmt, layouts.kinds, lines, block.offset)
+        if found is None:
+            return None
+        places = np.flatnonzero(lines.kinds)
+        generation = self._search.generation
+        self._block = _Block(
+            lines, places, fmt, layouts, reader, found, generation, block.offset, block.number
+        )
+        self._next = self._singly = 0
+        return self._others(block, lines)
+
+    def _find(self, block: Block, layouts: Layouts) -> UsualLines | None:
+        """The usual lines, in the wrapping of those before, else in that of one of the block's."""
+        text = self._text
+        samples = (block.text[text.starts[at] : text.ends[at]] for at in (0, len(text.starts) // 2))
+        framings = chain([self._framing] if self._framing else [], map(framing_of, samples))
+        for framing in framings:
+            if framing is not None:
+                lines = layouts.find(framing.find(block, text))
+                if np.count_nonzero(lines.kinds) >= len(block.text) // _BYTES_A_LINE:
+                    self._framing = framing
+                    return lines
+        return None
+
+    def _rest(self) -> None:
+        """Read the next blocks without layouts, more and more of them as long as that does not pay."""
+        self._paused = self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _found(
+        self, fmt: Format, kinds: Sequence[str], lines: UsualLines, offset: int
+    ) -> dict[int, Found] | None:
+        """What lines of each kind are tried as; ``None`` if that is not what their layouts take them for."""
+        found = {}
+        for code in np.flatnonzero(np.bincount(lines.kinds)).tolist():
+            if code:
+                key = self._search.generation, self._framing, code
+                if key not in self._tried:
+                    line = int(np.argmax(lines.kinds == code))
+                    self._tried[key] = self._found_in(fmt, kinds[code], lines, line, offset)
+                if (known := self._tried[key]) is None:
+                    return None
+                found[code] = known
+        return found
+
+    def _found_in(self, fmt: Format, kind: str, lines: UsualLines, line: int, offset: int) -> Found | None:
+        """What lines like this one are tried as; ``None`` unless it, read by itself, is of this kind."""
+        framed, raw = lines.framed, lines.framed.raw(line)
+        known = self._search.known_of_like(raw)
+        if known is None or any(asleep is not fmt for asleep in known[1]):
+            return None
+        if unwrap(raw, plain=True) != Carried(framed.body(line), framed.label, framed.time(line)):
+            return None
+        found = known[0]
+        first = first_match(found, raw, offset)
+        if first is None or kind == QUIET:
+            return found if first is None and kind == QUIET else None
+        trial, match = first
+        said = {name: value for name, value in match.groupdict().items() if name in lines.values and value}
+        is_same = all(float(value) == lines.values[name][line] for name, value in said.items())
+        is_its = trial.format is fmt and trial.name == kind and match["clock"] is not None
+        return found if is_same and is_its else None
+
+    def _others(self, block: Block, lines: UsualLines) -> Others:
+        """The lines that are not usual, together."""
+        text, others = self._text, np.flatnonzero(lines.kinds == 0)
+        firsts = np.flatnonzero(np.diff(others, prepend=-2) > 1)
+        starts = text.starts[others[firsts]]
+        ends = text.ends[others[np.append(firsts[1:], len(others)) - 1]] if others.size else starts
+        parts = [
+            block.text[start : end + 1] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        return Others(b"".join(parts), others, text.starts, self.read)
+
+    def read(self, line: int | None = None) -> None:
+        """Read the block's usual lines before this one, or all of them; none once formats woke in it."""
+        block = self._block
+        if block is None or block.generation != self._search.generation:
+            return
+        last = len(block.lines.kinds) if line is None else line
+        while self._next < last:
+            if self._wait <= 0 and self._may_join(block, last):
+                self._next, count = block.layouts.join(block.reader, block.lines, self._next, last)
+                self._count(block.format.engine, count)
+                self._patience = 1 if count >= _FEW else min(2 * self._patience, _MOST_PATIENCE)
+                self._wait = self._patience
+            else:
+                self._read_one(block, last)
+                self._wait -= 1
+                self._singly += 1
+        if line is None:
+            if 2 * self._singly > len(block.places):
+                self._rest()
+            else:
+                self._pause = 1
+
+    def _may_join(self, block: _Block, last: int) -> bool:
+        """Whether usual lines say now what they usually say, and enough of them follow."""
+        first, after = np.searchsorted(block.places, (self._next, last)).tolist()
+        if after - first < _FEW:
+            self._wait = after - first
+            return False
+        return block.reader.is_steady
+
+    def _read_one(self, block: _Block, last: int) -> None:
+        """Read the next usual line like any other."""
+        nth = int(np.searchsorted(block.places, self._next))
+        line = int(block.places[nth]) if nth < len(block.places) else last
+        self._next = min(line + 1, last)
+        if line >= last:
+            return
+        start, found = int(self._text.starts[line]), block.found[int(block.lines.kinds[line])]
+        place = block.number + line, block.offset + start, start
+        self._read(place, block.lines.framed.raw(line), (found, []))
