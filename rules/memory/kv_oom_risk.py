@@ -80,7 +80,9 @@ def check(m: Measures) -> Answer:
 
 def _failed(m: Measures, failed: pl.DataFrame) -> Finding:
     asked = failed["detail"].drop_nulls()
-    served = " It went on serving." if m.generations.height else ""
+    last = failed.group_by("source").agg(failed_at=pl.col("line").max())
+    later = m.generations.join(last, on="source").filter(pl.col("line") > pl.col("failed_at"))
+    served = " It went on serving." if later.height else ""
     return RULE.finding(
         title="Memory ran out",
         confidence=Confidence.CERTAIN,

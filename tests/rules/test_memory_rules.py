@@ -218,6 +218,15 @@ def test_failed_allocations_come_first() -> None:
     assert [fix.apply for fix in finding.fixes[:2]] == ["-c 2048", "-ctk q8_0 -ctv q8_0"]
 
 
+@pytest.mark.parametrize(("line", "went_on"), [(7, True), (10_000, False)])
+def test_it_went_on_only_where_requests_came_later(line: int, went_on: bool) -> None:
+    rows = [{**row, "line": 100 + at} for at, row in enumerate(chats(20))]
+    failed = {"kind": "out_of_memory", "line": line, "detail": "the engine died"}
+    finding = found(kv_oom_risk.check(measures(rows, setup=ON_3090, events=[failed])))
+
+    assert ("It went on serving." in finding.why) is went_on
+
+
 @pytest.mark.parametrize(
     "log", ["llama-server-b11434/l_ctx_too_large", "llama-server-mid2025/l_ctx_too_large"]
 )
