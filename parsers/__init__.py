@@ -15,7 +15,7 @@ from parsers.source import DocumentError, SourceReader
 from parsers.stream import Stream
 from parsers.tables import Tables
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 21
 
 
 def read_rows(path: str | Path, *, engine: str | None = None, year: int | None = None) -> Tables:

@@ -61,7 +61,9 @@ class Text:
         if len(self._marks) <= self.size:
             self._bytes = np.zeros(_BEFORE + self.size + _AFTER, np.uint8)
             self._marks = np.zeros(self.size + 1, np.bool_)
-        self._bytes[_BEFORE : _BEFORE + self.size] = np.frombuffer(block, np.uint8)
+        end = _BEFORE + self.size
+        self._bytes[_BEFORE:end] = np.frombuffer(block, np.uint8)
+        self._bytes[end : end + _AFTER] = 0
         self.ends = self.places(b"\n")
         self.starts = np.append(0, self.ends + 1)[:-1]
 
@@ -69,6 +71,17 @@ class Text:
         """The bytes from each of these places on: (places, width)."""
         runs = np.ndarray((len(self._bytes) - width + 1,), f"V{width}", self._bytes, strides=(1,))
         return runs[at + _BEFORE].view(np.uint8).reshape(len(at), width)
+
+    def numbers(self, ends: Ints, widths: Ints | int) -> Ints:
+        """What up to eight digits before each of these places say; a blank is a 0.
+
+        Three multiplications add up the eight: pairs, then fours, then all.
+        """
+        unused = np.asarray(8 * (_WORD - widths), np.uint64)
+        words = self.rows(ends - _WORD, _WORD).view("<u8")[:, 0] >> unused << unused & _LOW
+        pairs = words * 10 + (words >> 8)
+        fours = (pairs & _PAIRS) * _FIRST + (pairs >> 16 & _PAIRS) * _SECOND
+        return (fours >> 32).astype(np.int64)
 
     def places(self, sign: bytes) -> Ints:
         """Where a sign stands."""
@@ -201,26 +214,13 @@ def _not_digits(words: Words, where: Words) -> Words:
 
 def _value(text: Text, at: Ints, field: _Field) -> Ints | Floats:
     """The number of a field; with decimals the float that is nearest to it, as `float` gives it."""
-    whole = _digits(text, at + field.point, field.point - field.first)
+    whole = text.numbers(at + field.point, field.point - field.first)
     if not field.decimals:
         return whole
-    part = _digits(text, at + field.point + 1 + field.decimals, field.decimals)
+    part = text.numbers(at + field.point + 1 + field.decimals, field.decimals)
     scale = 10**field.decimals
     value: Floats = (whole * scale + part) / scale
     return value
-
-
-def _digits(text: Text, ends: Ints, width: int) -> Ints:
-    """What up to eight digits before each of these places say; a blank is a 0.
-
-    Three multiplications add up the eight: pairs, then fours, then all.
-    """
-    words = text.rows(ends - _WORD, _WORD).view("<u8")[:, 0]
-    unused = np.uint64(8 * (_WORD - width))
-    words = words >> unused << unused & _LOW
-    pairs = words * 10 + (words >> 8)
-    fours = (pairs & _PAIRS) * _FIRST + (pairs >> 16 & _PAIRS) * _SECOND
-    return (fours >> 32).astype(np.int64)
 
 
 class _Whole(NamedTuple):

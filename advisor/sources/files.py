@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
 STDIN = "-"
-BLOCK = 1 << 20
+BLOCK = 1 << 21
 MAGIC = 6
 """First bytes that say whether and how it is packed."""
 

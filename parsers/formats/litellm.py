@@ -22,7 +22,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from parsers.documents.base import Document
+from parsers.documents.base import Document, whole
 from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.json_records import BODY, is_span, is_spread, moment, part, records, remember
 from parsers.formats.json_values import count, text
@@ -140,7 +140,7 @@ class LitellmReader(Reader):
             return
         call: dict[str, Any] = dict(zip(self._names, values, strict=True))
         for name in _NUMBERS:
-            call[name] = int(call[name]) if str(call.get(name, "")).isdigit() else None
+            call[name] = whole(call, name)
         self._call(call, first, at, hold=True)
 
     def _call(self, call: dict[str, Any], first: At, at: At, *, hold: bool = False) -> None:

@@ -109,7 +109,8 @@ def _rows_of(entry: dict[str, Any], counts: Counts) -> Iterator[Request]:
     if not prompt and not output:
         counts.incomplete_requests += _is_generation(entry)
         return
-    row = Request(engine=_ENGINE, request_id=str(entry["id"]), model=text(entry, "model"))
+    row = Request(engine=_ENGINE, model=text(entry, "model"))
+    row.request_id = None if (name := count(entry, "id")) is None else str(name)
     row.kind = _kind(entry)
     row.finished_at = moment(entry.get("timestamp"))
     row.total_ms = number(entry, "duration_ms") or None

@@ -86,3 +86,11 @@ def test_a_page_read_twice_is_told_once() -> None:
         {"input_tokens": 5, "output_tokens": 6, "tokens_per_second": -1, "prompt_per_second": -1}, 700
     )
     assert len(read(join([one, f'{{"data":[{one},{one}],"page":1}}'])).requests) == 1
+
+
+def test_an_id_that_is_no_number_is_none() -> None:
+    tokens = {"input_tokens": 42, "output_tokens": 128, "tokens_per_second": 100.0}
+    told = json.loads(entry(tokens, 2000))
+    ids = [1, "\ud800", None, [1], {}, True]
+    log = read(join(json.dumps([told | {"id": one, "timestamp": 1 + at}]) for at, one in enumerate(ids)))
+    assert [row.request_id for row in log.requests] == ["1", None, None, None, None, None]

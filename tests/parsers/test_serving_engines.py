@@ -208,6 +208,15 @@ def test_a_line_of_a_csv_export_comes_back(metadata: str, first: int, rest: int)
     assert (row.prefill_ms, row.queue_ms, row.decode_steps) == (None, None, 7)
 
 
+@pytest.mark.parametrize("number", ["²", "7" * 5000, "-1", "1.5", "x"], ids=len)
+def test_a_count_that_can_not_be_costs_itself_alone(number: str) -> None:
+    times = ["2026-01-01 00:00:00.000", "2026-01-01 00:00:01.000", "2026-01-01 00:00:02.000"]
+    names = ["request_id", "call_type", "startTime", "completionStartTime", "endTime", "completion_tokens"]
+    calls = [["r-1", "acompletion", *times, number], ["r-2", "acompletion", *times, "8"]]
+    rows = read(join(",".join(values) for values in (names, *calls))).requests
+    assert [(row.request_id, row.output_tokens) for row in rows] == [("r-1", None), ("r-2", 8)]
+
+
 # --- documents: a line that a log would not be read by
 
 

@@ -161,10 +161,7 @@ class _Stretch:
         prompts = self.places[PROMPT]
         odd[prompts[self.first[CACHED][task[prompts]] < prompts]] = True
         rate = np.append(np.zeros(self._before), self._lines.values["rate"][self._at])
-        for kind, less in (
-            (PREFILL, 0),
-            (DECODE, 1),
-        ):  # since b10406 a decode is rated without its first token
+        for kind, less in ((PREFILL, 0), (DECODE, 1)):  # since b10406 without its first token
             places = self.places[kind]
             tokens, ms, rates = self.tokens[places], self.ms[places], rate[places]
             odd[places[~(fit(tokens, ms, rates) | fit(tokens - less, ms, rates))]] = True

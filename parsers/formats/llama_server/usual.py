@@ -37,15 +37,16 @@ VALUES = {"slot": 0, "task": -1, "tokens": 0, "last": -1, "truncated": 0, "ms": 
 
 _HEAD = Layout("{:d}.{:02d}.{:03d}.{:03d} {:[IWED]} slot {:12s}: id {slot:2d} | task ")
 _TASK, _NO_TASK = Layout("{task:d} | "), Layout("-1 | ")
-_TIME = Layout("{minutes:d}.{seconds:02d}.{ms:03d}.{us:03d}")
 _FUNCTIONS = (
     *("get_availabl", "launch_slot_", "  operator()", "update_slots", "init_sampler", "print_timing"),
     "     release",
 )
 _BEFORE_TASK = len("launch_slot_: id  3 | task ")
+_MOST_MINUTES = 8
+_BEHIND_MINUTES = len(".00.000.000 I slot ") + _BEFORE_TASK
 
 _RATE = "{ms:10.2f} ms / {tokens:5d} tokens ({:8.2f} ms per token, {rate:8.2f} tokens per second)"
-_LINES = (
+LINES = (
     (
         "slot_held",
         "selected slot by LCP similarity, f_sim_best = {sim:5.3f} (> {:5.3f} thold), f_keep = {:5.3f}",
@@ -63,6 +64,7 @@ _LINES = (
     (QUIET, "   graphs reused = {:10d}"),
     ("released", "stop processing: n_tokens = {tokens:d}, truncated = {truncated:d}"),
 )
+"""Kinds of lines, as they go on behind slot and task."""
 
 
 class _Line(NamedTuple):
@@ -78,7 +80,7 @@ def _number(signs: str) -> int:
     return int.from_bytes(signs.encode()[:8], "little")
 
 
-_KNOWN = [_Line(KINDS.index(kind), _number(layout), Layout(layout)) for kind, layout in _LINES]
+_KNOWN = [_Line(KINDS.index(kind), _number(layout), Layout(layout)) for kind, layout in LINES]
 
 
 class ServerLines:
@@ -100,12 +102,15 @@ class ServerLines:
         self.kinds: Bytes = np.zeros(count, np.uint8)
         self.values: Values = {name: np.full(count, least) for name, least in VALUES.items()}
         self._begins: Ints = np.zeros(count, np.int64)
-        self._begins[framed.which] = framed.starts
+        self._points: Ints = np.zeros(count, np.int64)
         head = _HEAD.read(text, framed.starts)
+        lines, begins, points = framed.which[head.rows], framed.starts[head.rows], head.ends - _BEHIND_MINUTES
+        self._begins[lines], self._points[lines] = begins, points
         functions = text.rows(head.ends - _BEFORE_TASK, 16).view("<u8")
         is_known = np.zeros(len(head.rows), np.bool_)
         for name in _FUNCTIONS:
             is_known |= (functions[:, 0] == _number(name)) & (functions[:, 1] == _number(name[8:] + ": id"))
+        is_known &= points - begins <= _MOST_MINUTES
         for layout in (_TASK, _NO_TASK):
             self._read(head, layout.read(text, head.ends), is_known)
 
@@ -132,9 +137,10 @@ class ServerLines:
 
     def clocks_ms(self, lines: Ints) -> Floats:
         """The process's clock on these lines, as `clock_ms` has it."""
-        told = _TIME.read(self._text, self._begins[lines]).values
-        ms = told["seconds"] * 1_000 + told["ms"]
-        clocks_ms: Floats = told["minutes"] * 60_000.0 + ms + told["us"] / 1_000.0
+        points, number = self._points[lines], self._text.numbers
+        minutes = number(points, points - self._begins[lines])
+        ms = number(points + len(".00"), 2) * 1_000 + number(points + len(".00.000"), 3)
+        clocks_ms: Floats = minutes * 60_000.0 + ms + number(points + len(".00.000.000"), 3) / 1_000.0
         return clocks_ms
 
     def clock(self, line: int) -> bytes:
