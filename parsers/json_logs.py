@@ -69,11 +69,7 @@ def may_be_message(line: bytes) -> bool:
 
 def message_of(line: bytes) -> Message | None:
     """The message that a line holds; ``None`` where it is none."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict):
+    if (record := _object(line)) is None:
         return None
     if record.get("type") == "log" and isinstance(record.get("msg"), str):
         return Message(_lines(_head(record) + record["msg"]))
@@ -99,11 +95,7 @@ def pod_of(line: bytes) -> bytes | None:
 
 def gathered_of(line: bytes) -> Message | None:
     """What such a record says; no lines where it is an engine's own object with more in it."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict):
+    if (record := _object(line)) is None:
         return None
     text, pod = record.get("log"), isinstance(record.get("kubernetes"), dict)
     if not pod and not (
@@ -125,6 +117,15 @@ def quoted_of(line: bytes) -> tuple[bytes, bytes] | None:
         return str(json.loads(b'"' + match["text"] + b'"')).encode(), match["time"]
     except (ValueError, UnicodeEncodeError):
         return None
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """The JSON object that a line is; ``None`` if it is none."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _lines(text: str) -> list[bytes]:
