@@ -30,11 +30,8 @@ _BETWEEN = (
     "{t} I srv  server is entering sleeping state",
     "{t} I chat template, example_format: 'a'",
     "INFO 03-02 10:00:00 [loggers.py:257] Engine 000: Avg prompt throughput: 3.0 tokens/s",
-    "2026-03-02T10:00:00.000000Z DEBUG generate{{parameters=x}}: text_generation_router::server: "
-    "router/src/server.rs:185: Input: why is",
-    '2026-03-02T10:00:09.000000Z  INFO generate{{parameters=x total_time="1.5s" validation_time="1ms" queue_time="2ms" '
-    'inference_time="1.4s" time_per_token="1ms" seed="None"}}: text_generation_router::server: '
-    "router/src/server.rs:325: Success",
+    "2026-03-02T10:00:00.000000Z DEBUG generate{{parameters=x}}: text_generation_router::server: router/src/server.rs:185: Input: why is",
+    '2026-03-02T10:00:09.000000Z  INFO generate{{parameters=x total_time="1.5s" validation_time="1ms" queue_time="2ms" inference_time="1.4s" time_per_token="1ms" seed="None"}}: text_generation_router::server: router/src/server.rs:325: Success',
     "words \u00e9 of \x1b[31msomebody\x1b[0m\r",
     "",
     *_START,
