@@ -232,7 +232,8 @@ def compose(line: str, which: int, number: int) -> str:
 def docker(line: str, which: int, number: int) -> str:
     """As docker keeps it: an object of JSON for each line."""
     time = f"2026-11-29T{_time(number // 1000)}.{number % 1000:03d}Z"
-    return f'{{"log":{json.dumps(line)},"stream":"stderr","time":"{time}"}}\n'
+    text = json.dumps(line).replace(">", "\\u003e")  # as Go writes it
+    return f'{{"log":{text},"stream":"stderr","time":"{time}"}}\n'
 
 
 def journald(line: str, which: int, number: int) -> str:

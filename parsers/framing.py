@@ -112,9 +112,9 @@ class Framed:
         return self._block.text[self.text.starts[line] : self.text.ends[line]]
 
     def body(self, line: int) -> bytes:
-        """The line out of its wrapping."""
+        """The line out of its wrapping; docker escapes ``>``."""
         place = int(np.searchsorted(self.which, line))
-        return self._block.text[self.starts[place] : self.ends[place]]
+        return self._block.text[self.starts[place] : self.ends[place]].replace(b"\\u003e", b">")
 
 
 class Framing(Protocol):
@@ -170,14 +170,15 @@ class _Prefix:
 
 
 class _Docker:
-    """Records of docker's log files in which nothing is escaped but the line's end, of one stream.
+    """Records of docker's log files, of one stream; of lines with escapes a layout tells what they say.
 
     Args:
         stream: its name.
     """
 
     label: bytes | None = None
-    _BEGINS, _LAST = Layout('{{"log":"'), Layout('"}}')
+    _END = '\\n","'
+    _BEGINS, _BREAK, _LAST = Layout('{{"log":"'), Layout(_END), Layout('"}}')
 
     def __init__(self, stream: str) -> None:
         self._ends = Layout(f'\\n","stream":"{stream}","time":"')
@@ -185,8 +186,9 @@ class _Docker:
     def find(self, block: Block, text: Text) -> Framed:
         """The lines that are such records."""
         lines, starts, _ = self._BEGINS.read(text, text.starts)
-        escapes = np.append(text.places(b"\\"), text.size)
-        ends = escapes[np.searchsorted(escapes, starts)]
+        breaks = self._BREAK.read(text, text.places(b"\\")).ends - len(self._END)
+        breaks = np.append(breaks, text.size)
+        ends = breaks[np.searchsorted(breaks, starts)]
         rows, clocks, _ = self._ends.read(text, ends)
         lasts = text.ends[lines[rows]] - len('"}')
         whole = self._LAST.read(text, lasts).rows

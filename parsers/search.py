@@ -6,13 +6,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from parsers.carriers import UNUSUAL, Carried, may_be_json_record
+from parsers.carriers import UNUSUAL
 from parsers.containers import Containers
 from parsers.cut import MAX_LINE, ends_of
 from parsers.finding import find, lines_at, places_of
 from parsers.grams import Literals
 from parsers.limits import Limited
-from parsers.lines import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -240,10 +239,6 @@ class Search:
                     return start
         return None
 
-    def known_of(self, line: bytes) -> Known:
-        """What a line is tried as."""
-        return self._learn([literal for literal in self._rank if literal in line])
-
     def known_of_like(self, line: bytes) -> Known | None:
         """What all lines are tried as that differ from this one in their numbers, and in blanks before these.
 
@@ -252,7 +247,7 @@ class Search:
         like = _numberless(line)
         if any(_numberless(literal) in like for literal in self._rank if _DIGITS.search(literal)):
             return None
-        return self.known_of(line)
+        return self._learn([literal for literal in self._rank if literal in line])
 
     def _learn(self, literals: list[bytes]) -> Known:
         """What lines that hold these literals are tried as."""
@@ -296,26 +291,6 @@ def _literals(formats: tuple[Format, ...]) -> Literals:
 def _numberless(text: bytes) -> bytes:
     """What is the same in texts that differ in their numbers and blanks."""
     return _BLANKS.sub(b" ", _DIGITS.sub(b"0", text))
-
-
-def first_match(found: Found, line: bytes, offset: int) -> tuple[Trial, re.Match[bytes]] | None:
-    """What takes a plain line: the first line of a format that it matches, bare or out of its wrapping."""
-    is_record = line.startswith(b"{") and may_be_json_record(line)
-    for needle, trials in found:
-        if not is_record and (taken := _taken(trials, Carried(line), offset)):
-            return taken
-        for text in texts_of(line, needle, True):
-            if taken := _taken(trials, text, offset):
-                return taken
-    return None
-
-
-def _taken(trials: list[Trial], text: Carried, offset: int) -> tuple[Trial, re.Match[bytes]] | None:
-    for trial in trials:
-        may_be = offset >= trial.since and trial.word in text.body and text.label in trial.places
-        if may_be and (match := trial.match(text.body)) is not None:
-            return trial, match
-    return None
 
 
 def _of(held: int, literals: list[bytes]) -> list[bytes]:

@@ -61,16 +61,15 @@ class SourceReader:
         """Why it could not be read to its end, a sentence without its subject; ``None`` if it could."""
         return self._reader.problem if isinstance(self._reader, DocumentReader) else None
 
-    def feed_many(self, data: bytes) -> list[Row | Columns]:
-        """Take the next bytes; return the rows that they complete, many together where they can be."""
-        return self._log.feed_many(data) if self._reader is self._log else [*self.feed(data)]
-
     def feed(self, data: bytes) -> list[Row]:
         """Take the next bytes; return the rows that they complete."""
-        if self._reader is not None:
-            return self._reader.feed(data)
-        self._head += data
-        return [] if len(self._head) < HEAD and self._may_open(self._head) else self._begin()
+        data = self._decided(data)
+        return self.reader.feed(data)
+
+    def feed_many(self, data: bytes) -> list[Row | Columns]:
+        """The same, many rows together where they can be."""
+        data = self._decided(data)
+        return self._log.feed_many(data) if self.reader is self._log else [*self.reader.feed(data)]
 
     def flush(self) -> list[Row]:
         """Rows that are whole and only waited for lines that might still belong to them."""
@@ -78,8 +77,15 @@ class SourceReader:
 
     def close(self) -> list[Row]:
         """The source ends."""
-        begun = self._begin() if self._reader is None else []
-        return begun + self.reader.close()
+        data = self._begin() if self._reader is None else b""
+        return self.reader.feed(data) + self.reader.close()
+
+    def _decided(self, data: bytes) -> bytes:
+        """What is to be read now: nothing before the first bytes tell what it is, then these with it."""
+        if self._reader is not None:
+            return data
+        self._head += data
+        return b"" if len(self._head) < HEAD and self._may_open(self._head) else self._begin()
 
     def _may_open(self, head: bytes) -> bool:
         """Whether a document may begin so, or may still come."""
@@ -88,8 +94,8 @@ class SourceReader:
             begun.startswith(opening[: len(begun)]) for opening in self._opens
         )
 
-    def _begin(self) -> list[Row]:
-        """Decide by the first bytes, and hand them over."""
+    def _begin(self) -> bytes:
+        """Decide by the first bytes; give those that are to be read."""
         head, self._head = self._head, b""
         skipped = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
         self._reader = self._log
@@ -99,4 +105,4 @@ class SourceReader:
             if claimed is not None:
                 self._reader = DocumentReader(self._log.source, *claimed, skipped=skipped)
                 head = head[skipped:]
-        return self._reader.feed(head)
+        return head

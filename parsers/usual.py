@@ -2,7 +2,7 @@
 
 A format may have layouts beside its patterns (`Format.usual`). Lines of a large block that they fit are not
 searched for, not unwrapped and not matched one by one. Every other line goes the way that all lines could go,
-and both ways give the same rows. The first line of every kind goes both ways: if they differ, no layout is
+and both ways give the same rows. The first line of every layout goes both ways: if they differ, no layout is
 used there.
 """
 
@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from parsers.carriers import Carried, unwrap
+from parsers.carriers import Carried, may_be_json_record, unwrap
+from parsers.formats import BUILTIN
 from parsers.framing import framing_of
+from parsers.lines import texts_of
 from parsers.printed import Text
-from parsers.search import Others, first_match
+from parsers.search import Others
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Sequence
 
     from parsers.blocks import Block
     from parsers.formats.base import Format, Reader
     from parsers.framing import Framed, Framing
     from parsers.printed import Bytes, Ints, Values
-    from parsers.search import Found, Known, Place, Search
+    from parsers.search import Found, Known, Place, Search, Trial
 
 _FEW = 64
 """A stretch of fewer lines takes longer at once than one by one."""
@@ -44,12 +47,12 @@ class UsualLines(Protocol):
 
     Attributes:
         framed: the lines they were tried on.
-        kinds: for each line of the block the code of its kind; 0 for none.
+        layouts: for each line of the block the number of its layout; 0 for none.
         values: what the lines say, by the names that the patterns give it.
     """
 
     framed: Framed
-    kinds: Bytes
+    layouts: Bytes
     values: Values
 
 
@@ -57,7 +60,7 @@ class Layouts(NamedTuple):
     """How the usual lines of a format are read.
 
     Attributes:
-        kinds: by code, the reader's methods that would take them, or `QUIET`; code 0 is none.
+        kinds: by the number of a layout, the reader's method that would take such lines, or `QUIET`.
         find: finds them in a block.
         join: reads a stretch of them: the reader, the lines, the first one, and the one after the last;
             gives the line it stopped at, and how many it read.
@@ -102,7 +105,8 @@ class FastWay:
         self._search, self._reader_of, self._read, self._count = search, reader, read, count
         self._text = Text()
         self._framing: Framing | None = None
-        self._tried: dict[tuple[int, Framing | None, int], Found | None] = {}
+        self._tried: dict[int, Found | None] = {}
+        self._tried_for: tuple[int, Framing | None] = 0, None
         self._block: _Block | None = None
         self._next = self._singly = 0
         self._patience, self._wait = 1, 0
@@ -129,7 +133,7 @@ class FastWay:
         found = self._found(fmt, layouts.kinds, lines, block.offset)
         if found is None:
             return None
-        places = np.flatnonzero(lines.kinds)
+        places = np.flatnonzero(lines.layouts)
         generation = self._search.generation
         self._block = _Block(
             lines, places, fmt, layouts, reader, found, generation, block.offset, block.number
@@ -145,7 +149,7 @@ class FastWay:
         for framing in framings:
             if framing is not None:
                 lines = layouts.find(framing.find(block, text))
-                if np.count_nonzero(lines.kinds) >= len(block.text) // _BYTES_A_LINE:
+                if np.count_nonzero(lines.layouts) >= len(block.text) // _BYTES_A_LINE:
                     self._framing = framing
                     return lines
         return None
@@ -158,29 +162,36 @@ class FastWay:
     def _found(
         self, fmt: Format, kinds: Sequence[str], lines: UsualLines, offset: int
     ) -> dict[int, Found] | None:
-        """What lines of each kind are tried as; ``None`` if that is not what their layouts take them for."""
+        """What lines of each layout are tried as; ``None`` if one is not what its layout takes it for."""
         found = {}
-        for code in np.flatnonzero(np.bincount(lines.kinds)).tolist():
-            if code:
-                key = self._search.generation, self._framing, code
-                if key not in self._tried:
-                    line = int(np.argmax(lines.kinds == code))
-                    self._tried[key] = self._found_in(fmt, kinds[code], lines, line, offset)
-                if (known := self._tried[key]) is None:
+        if self._tried_for != (self._search.generation, self._framing):
+            self._tried_for = self._search.generation, self._framing
+            self._tried.clear()
+        for number in np.flatnonzero(np.bincount(lines.layouts)).tolist():
+            if number:
+                if number not in self._tried:
+                    line = int(np.argmax(lines.layouts == number))
+                    self._tried[number] = self._found_in(fmt, kinds[number], lines, line, offset)
+                if (known := self._tried[number]) is None:
                     return None
-                found[code] = known
+                found[number] = known
         return found
 
     def _found_in(self, fmt: Format, kind: str, lines: UsualLines, line: int, offset: int) -> Found | None:
-        """What lines like this one are tried as; ``None`` unless it, read by itself, is of this kind."""
+        """What lines like this one are tried as; ``None`` unless it, read by itself, is of this kind.
+
+        Patterns that others add may depend on a number: where one is tried, one line tells nothing of others.
+        """
         framed, raw = lines.framed, lines.framed.raw(line)
         known = self._search.known_of_like(raw)
         if known is None or any(asleep is not fmt for asleep in known[1]):
             return None
+        found = known[0]
+        if any(trial.format not in BUILTIN for _, trials in found for trial in trials):
+            return None
         if unwrap(raw, plain=True) != Carried(framed.body(line), framed.label, framed.time(line)):
             return None
-        found = known[0]
-        first = first_match(found, raw, offset)
+        first = _first_match(found, raw, offset)
         if first is None or kind == QUIET:
             return found if first is None and kind == QUIET else None
         trial, match = first
@@ -191,7 +202,7 @@ class FastWay:
 
     def _others(self, block: Block, lines: UsualLines) -> Others:
         """The lines that are not usual, together."""
-        text, others = self._text, np.flatnonzero(lines.kinds == 0)
+        text, others = self._text, np.flatnonzero(lines.layouts == 0)
         firsts = np.flatnonzero(np.diff(others, prepend=-2) > 1)
         starts = text.starts[others[firsts]]
         ends = text.ends[others[np.append(firsts[1:], len(others)) - 1]] if others.size else starts
@@ -205,7 +216,7 @@ class FastWay:
         block = self._block
         if block is None or block.generation != self._search.generation:
             return
-        last = len(block.lines.kinds) if line is None else line
+        last = len(block.lines.layouts) if line is None else line
         while self._next < last:
             if self._wait <= 0 and self._may_join(block, last):
                 self._next, count = block.layouts.join(block.reader, block.lines, self._next, last)
@@ -237,6 +248,26 @@ class FastWay:
         self._next = min(line + 1, last)
         if line >= last:
             return
-        start, found = int(self._text.starts[line]), block.found[int(block.lines.kinds[line])]
+        start, found = int(self._text.starts[line]), block.found[int(block.lines.layouts[line])]
         place = block.number + line, block.offset + start, start
         self._read(place, block.lines.framed.raw(line), (found, []))
+
+
+def _first_match(found: Found, line: bytes, offset: int) -> tuple[Trial, re.Match[bytes]] | None:
+    """What takes a plain line, as a `Stream` does it: the first pattern it matches, bare or unwrapped."""
+    is_record = line.startswith(b"{") and may_be_json_record(line)
+    for needle, trials in found:
+        if not is_record and (taken := _taken(trials, Carried(line), offset)):
+            return taken
+        for text in texts_of(line, needle, True):
+            if taken := _taken(trials, text, offset):
+                return taken
+    return None
+
+
+def _taken(trials: list[Trial], text: Carried, offset: int) -> tuple[Trial, re.Match[bytes]] | None:
+    for trial in trials:
+        may_be = offset >= trial.since and trial.word in text.body and text.label in trial.places
+        if may_be and (match := trial.match(text.body)) is not None:
+            return trial, match
+    return None

@@ -232,10 +232,9 @@ class Process:
         self._out.append(row)
 
     def is_settled_as(self, engine: str) -> bool:
-        """Whether its lines are heard, and rows of this engine leave as they are: no host takes them."""
+        """Whether rows of this engine leave as they are: no host takes them, and whose they are is sure."""
         alone = self.host is None and self.on_request is None and self.on_event is None
-        is_told = not self._announced and self.setup.engine == self.name_of(engine)
-        return alone and is_told and not self.quotes
+        return alone and not self._announced and self.setup.engine == self.name_of(engine)
 
     def emit_all(self, rows: Columns) -> None:
         """Let possible rows of an engine out that it `is_settled_as`."""

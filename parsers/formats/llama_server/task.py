@@ -119,7 +119,7 @@ class Task:
         return round(ended_ms - self.cancelled_clock_ms, 3)
 
     def request(self) -> Request | None:
-        """The request of a task with timings."""
+        """The request of a task with timings; `together.py` makes those of many as columns."""
         if self.prefill is None or self.decode is None:
             return None
         row = self._row()

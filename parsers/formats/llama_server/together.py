@@ -16,7 +16,7 @@ import numpy as np
 from parsers.formats.llama_server.cache import WHOLE
 from parsers.formats.llama_server.own import SAME_RUN_CLOCK_SLACK_MS
 from parsers.formats.llama_server.task import ENGINE, Task
-from parsers.formats.llama_server.usual import KINDS, ServerLines
+from parsers.formats.llama_server.usual import KINDS, LINES, ServerLines
 from parsers.formats.possible import are_parts
 from parsers.formats.rates import fit
 from parsers.framing import datetime_of, moment_of
@@ -57,7 +57,7 @@ def join(reader: ServerReader, lines: ServerLines, first: int, last: int) -> tup
     return (last if read == len(at) else int(at[read])), read
 
 
-LAYOUTS = Layouts(KINDS, ServerLines, join)
+LAYOUTS = Layouts(("", *(kind for kind, _ in LINES)), ServerLines, join)
 
 
 class _Told(NamedTuple):

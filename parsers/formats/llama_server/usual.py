@@ -30,7 +30,7 @@ KINDS = (
     "slot_total",
     "released",
 )
-"""By code: none of these; one that says nothing here; methods of the reader."""
+"""None of these lines; one that says nothing here; methods of the reader."""
 
 VALUES = {"slot": 0, "task": -1, "tokens": 0, "last": -1, "truncated": 0, "ms": 0.0, "rate": 0.0, "sim": 0.0}
 """What is read of them, in the words of the patterns' groups; where it isn't printed this stands for it."""
@@ -51,6 +51,10 @@ LINES = (
         "slot_held",
         "selected slot by LCP similarity, f_sim_best = {sim:5.3f} (> {:5.3f} thold), f_keep = {:5.3f}",
     ),
+    (
+        "slot_held",  # as docker keeps it
+        "selected slot by LCP similarity, f_sim_best = {sim:5.3f} (\\u003e {:5.3f} thold), f_keep = {:5.3f}",
+    ),
     ("least_used", "selected slot by LRU, t_last = {last:d}"),
     ("least_used", "selected slot by LRU, t_last = -1"),
     ("launch", "processing task, is_child = {:d}"),
@@ -64,13 +68,13 @@ LINES = (
     (QUIET, "   graphs reused = {:10d}"),
     ("released", "stop processing: n_tokens = {tokens:d}, truncated = {truncated:d}"),
 )
-"""Kinds of lines, as they go on behind slot and task."""
+"""The kinds of lines, as they go on behind slot and task."""
 
 
 class _Line(NamedTuple):
-    """A kind of line, behind slot and task: its code, and what it begins with."""
+    """A line behind slot and task: the number of its layout, and what it begins with."""
 
-    code: int
+    number: int
     begins: int
     layout: Layout
 
@@ -80,7 +84,8 @@ def _number(signs: str) -> int:
     return int.from_bytes(signs.encode()[:8], "little")
 
 
-_KNOWN = [_Line(KINDS.index(kind), _number(layout), Layout(layout)) for kind, layout in LINES]
+_KNOWN = [_Line(number, _number(layout), Layout(layout)) for number, (_, layout) in enumerate(LINES, 1)]
+_KIND_OF = np.array([0, *(KINDS.index(kind) for kind, _ in LINES)], np.uint8)
 
 
 class ServerLines:
@@ -91,7 +96,8 @@ class ServerLines:
 
     Attributes:
         framed: the same.
-        kinds: for each line of the block its code in `KINDS`.
+        layouts: for each line of the block the number of its layout, from 1 on; 0 for none.
+        kinds: its place in `KINDS`.
         values: for each line what it says, where its kind says it; else anything.
     """
 
@@ -99,7 +105,7 @@ class ServerLines:
         self.framed = framed
         self._text = text = framed.text
         count = len(text.starts)
-        self.kinds: Bytes = np.zeros(count, np.uint8)
+        self.layouts: Bytes = np.zeros(count, np.uint8)
         self.values: Values = {name: np.full(count, least) for name, least in VALUES.items()}
         self._begins: Ints = np.zeros(count, np.int64)
         self._points: Ints = np.zeros(count, np.int64)
@@ -113,12 +119,13 @@ class ServerLines:
         is_known &= points - begins <= _MOST_MINUTES
         for layout in (_TASK, _NO_TASK):
             self._read(head, layout.read(text, head.ends), is_known)
+        self.kinds: Bytes = _KIND_OF[self.layouts]
 
     def _read(self, head: Found, task: Found, is_known: Bools) -> None:
         """Read the lines that are about a task, or about none."""
         text, framed = self._text, self.framed
         words = text.rows(task.ends, 8).view("<u8")[:, 0]
-        for code, begins, layout in _KNOWN:
+        for number, begins, layout in _KNOWN:
             some = np.flatnonzero(words == begins)
             if not some.size:
                 continue
@@ -128,7 +135,7 @@ class ServerLines:
             of_framed = head.rows[of_head]
             whole = (found.ends == framed.ends[of_framed]) & is_known[of_head]
             lines = framed.which[of_framed[whole]]
-            self.kinds[lines] = code
+            self.layouts[lines] = number
             for values, rows in ((head.values, of_head), (task.values, of_task)):
                 for name, known in values.items():
                     self.values[name][lines] = known[rows[whole]]
