@@ -105,7 +105,7 @@ class Framed:
     def at(self, line: int) -> At:
         """Where it stands."""
         number, start = self._block.number + line, int(self.text.starts[line])
-        return At(number, self._block.offset + start, self.time(line), self.raw(line), number)
+        return At(number, self._block.offset + start, self.time(line), self.body(line), number)
 
     def raw(self, line: int) -> bytes:
         """The line as it stands in the log."""
@@ -131,19 +131,22 @@ class Framing(Protocol):
 
 
 def framing_of(line: bytes) -> Framing | None:
-    """How a line is wrapped; ``None`` where that is another way than these."""
+    """How a line is wrapped; ``None`` where that is another way than these.
+
+    One clock and no more, which is none of a label: of two the inner one counts, unless it is impossible.
+    """
     if line.startswith(b'{"log":"'):
         return _Docker("stdout" if b'","stream":"stdout","' in line else "stderr")
     text = unwrap(line, plain=True)
     prefix = line[: len(line) - len(text.body)]
-    clocks = [found.span() for found in _ISO.finditer(prefix)]
     if text.more or not line.endswith(text.body) or len(prefix) > _LONGEST or not prefix.isascii():
         return None
-    if text.time is None:
-        return _Prefix(prefix, text.label, None)
-    return next(
-        (_Prefix(prefix, text.label, (a, b)) for a, b in clocks if parse_iso(prefix[a:b]) == text.time), None
-    )
+    if len(_TIME_OF_DAY.findall(prefix)) > 1 or _TIME_OF_DAY.search(text.label or b""):
+        return None
+    clock = _ISO.search(prefix)
+    if (clock is None) is not (text.time is None) or (clock and parse_iso(clock[0]) != text.time):
+        return None
+    return _Prefix(prefix, text.label, clock.span() if clock else None)
 
 
 class _Prefix:

@@ -95,7 +95,7 @@ class Text:
         known[list(signs)] = True
         sizes = ends - starts
         beyond = np.arange(_ROW) >= sizes[:, None]
-        return (sizes <= _ROW) & (known[self.rows(starts, _ROW)] | beyond).all(axis=1)
+        return (sizes >= 0) & (sizes <= _ROW) & (known[self.rows(starts, _ROW)] | beyond).all(axis=1)
 
 
 class Found(NamedTuple):

@@ -47,6 +47,10 @@ class Quotes(dict["bytes | None", _Text]):
         """The text is over."""
         self.pop(label, None)
 
+    def may_hold(self, label: bytes | None) -> bool:
+        """Whether lines with this label may be part of a text."""
+        return any(place in self for place in _places(label))
+
     def hold(self, label: bytes | None, at: At, engine: str) -> bool:
         """Whether this line, which looks like one of this engine, is part of a text.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from parsers.carriers import UNUSUAL
@@ -131,6 +131,7 @@ class Search:
     Attributes:
         awake: since which offset.
         generation: how often formats woke.
+        wakes: the same, and how often known ones woke in another container.
         containers: whose lines the block's are.
         plain: the block holds nothing `UNUSUAL`.
         held: which literals of all formats, awake or not, the block may hold.
@@ -139,7 +140,7 @@ class Search:
     def __init__(self, formats: list[Format], *, awake: bool = False) -> None:
         self.awake: dict[Format, int] = dict.fromkeys(formats, 0) if awake else {}
         self.containers = Containers()
-        self.generation = 0
+        self.generation = self.wakes = 0
         self.plain = False
         self.held: frozenset[bytes] = frozenset()
         self._formats = formats
@@ -154,6 +155,11 @@ class Search:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _literals=_literals(tuple(state["_formats"])))
         self._gather()
+
+    @property
+    def is_builtin(self) -> bool:
+        """No format of others is looked for, whose patterns may depend on any sign of a line."""
+        return all(fmt in _builtin() for fmt in self._formats)
 
     def _gather(self) -> None:
         """The needles of the formats that are awake, in their order, and the words that wake the others."""
@@ -178,6 +184,7 @@ class Search:
             Whether lines are tried now that were not before: `hits` yields this one again.
         """
         outer = None if label is None else self.containers.label(start) or label
+        self.wakes += 1
         places = self._places.get(fmt)
         if places is not None and outer is not None:
             places.add(outer)
@@ -279,6 +286,13 @@ class Search:
         """Whether the line that starts here may still identify this format."""
         places = self._places.get(fmt)
         return places is None or bool(places.lacking({self.containers.label(start)}))
+
+
+@cache
+def _builtin() -> frozenset[Format]:
+    from parsers.formats import BUILTIN
+
+    return frozenset(BUILTIN)
 
 
 @lru_cache(maxsize=8)

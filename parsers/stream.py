@@ -211,7 +211,7 @@ class Stream:
     def _way(self, block: Block) -> FastWay | None:
         """The fast way through a block; ``None`` where it would not be one."""
         usual = self._together and self._clean and len(block.text) >= _LARGE
-        if not usual or block.offsets or block.encoding or block.no_newline or self._quotes:
+        if not usual or block.offsets or block.encoding or block.no_newline:
             return None
         if self._fast_way is None:
             from parsers.usual import FastWay

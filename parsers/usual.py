@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from parsers.carriers import Carried, may_be_json_record, unwrap
-from parsers.formats import BUILTIN
 from parsers.framing import framing_of
 from parsers.lines import texts_of
 from parsers.printed import Text
@@ -30,8 +29,11 @@ if TYPE_CHECKING:
     from parsers.printed import Bytes, Ints, Values
     from parsers.search import Found, Known, Place, Search, Trial
 
-_FEW = 64
+_FEW = 128
 """A stretch of fewer lines takes longer at once than one by one."""
+
+_WIDER = 4
+"""Of a stretch no more is looked at than so many times what was read of the one before."""
 
 _BYTES_A_LINE = 1024
 """A block with fewer usual lines than one in so many bytes is read sooner without layouts."""
@@ -109,14 +111,14 @@ class FastWay:
         self._tried_for: tuple[int, Framing | None] = 0, None
         self._block: _Block | None = None
         self._next = self._singly = 0
-        self._patience, self._wait = 1, 0
+        self._patience, self._wait, self._width = 1, 0, _FEW
         self._pause, self._paused = 1, 0
 
     def begin(self, block: Block) -> Others | None:
         """Find a block's usual lines; ``None`` where they are few, or better read one by one."""
         self._block = None
         fmt = next((fmt for fmt in self._search.awake if fmt.usual is not None), None)
-        if fmt is None or fmt.usual is None:
+        if fmt is None or fmt.usual is None or not self._search.is_builtin:
             return None
         if self._paused:
             self._paused -= 1
@@ -164,8 +166,8 @@ class FastWay:
     ) -> dict[int, Found] | None:
         """What lines of each layout are tried as; ``None`` if one is not what its layout takes it for."""
         found = {}
-        if self._tried_for != (self._search.generation, self._framing):
-            self._tried_for = self._search.generation, self._framing
+        if self._tried_for != (self._search.wakes, self._framing):
+            self._tried_for = self._search.wakes, self._framing
             self._tried.clear()
         for number in np.flatnonzero(np.bincount(lines.layouts)).tolist():
             if number:
@@ -178,17 +180,12 @@ class FastWay:
         return found
 
     def _found_in(self, fmt: Format, kind: str, lines: UsualLines, line: int, offset: int) -> Found | None:
-        """What lines like this one are tried as; ``None`` unless it, read by itself, is of this kind.
-
-        Patterns that others add may depend on a number: where one is tried, one line tells nothing of others.
-        """
+        """What lines like this one are tried as; ``None`` unless it, read by itself, is of this kind."""
         framed, raw = lines.framed, lines.framed.raw(line)
         known = self._search.known_of_like(raw)
         if known is None or any(asleep is not fmt for asleep in known[1]):
             return None
         found = known[0]
-        if any(trial.format not in BUILTIN for _, trials in found for trial in trials):
-            return None
         if unwrap(raw, plain=True) != Carried(framed.body(line), framed.label, framed.time(line)):
             return None
         first = _first_match(found, raw, offset)
@@ -218,11 +215,13 @@ class FastWay:
             return
         last = len(block.lines.layouts) if line is None else line
         while self._next < last:
-            if self._wait <= 0 and self._may_join(block, last):
-                self._next, count = block.layouts.join(block.reader, block.lines, self._next, last)
+            if self._wait <= 0 and (stop := self._stretch(block, last)) is not None:
+                self._next, count = block.layouts.join(block.reader, block.lines, self._next, stop)
                 self._count(block.format.engine, count)
-                self._patience = 1 if count >= _FEW else min(2 * self._patience, _MOST_PATIENCE)
-                self._wait = self._patience
+                self._width = max(_WIDER * count, _FEW)
+                if self._next < stop:
+                    self._patience = 1 if count >= _FEW else min(2 * self._patience, _MOST_PATIENCE)
+                    self._wait = self._patience
             else:
                 self._read_one(block, last)
                 self._wait -= 1
@@ -233,13 +232,15 @@ class FastWay:
             else:
                 self._pause = 1
 
-    def _may_join(self, block: _Block, last: int) -> bool:
-        """Whether usual lines say now what they usually say, and enough of them follow."""
+    def _stretch(self, block: _Block, last: int) -> int | None:
+        """Before which line a stretch ends; ``None`` if it is short, or its lines may say more now."""
         first, after = np.searchsorted(block.places, (self._next, last)).tolist()
         if after - first < _FEW:
             self._wait = after - first
-            return False
-        return block.reader.is_steady
+            return None
+        if not block.reader.is_steady:
+            return None
+        return last if after - first <= self._width else int(block.places[first + self._width])
 
     def _read_one(self, block: _Block, last: int) -> None:
         """Read the next usual line like any other."""

@@ -110,29 +110,71 @@ def test_wrappings_change() -> None:
     assert _is_read_alike(b"".join(line + b"\n" for line in log + lines))
 
 
-def test_lines_of_a_users_format_are_not_taken() -> None:
-    """Its pattern may depend on a number, and its needle be in a line that says nothing to llama-server."""
-    spec = Format(
+def _two_clocks(line: bytes, at: int) -> bytes:
+    inner = 99 if at > 3000 and at % 700 == 0 else at // 900 % 60
+    return b"2026-03-02T10:%02d:00Z stderr F 2026-03-02T10:%02d:00Z %b" % (at // 400 % 60, inner, line)
+
+
+def _first_clocks_impossible(line: bytes, at: int) -> bytes:
+    return (b"2026-03-02T24:59:60Z " if at < 3000 else b"2026-03-02T10:%02d:00Z " % (at // 99 % 60)) + line
+
+
+def _clock_in_a_label(line: bytes, at: int) -> bytes:
+    return b"[pod/llm-10:20:%02d] " % (30 + at % 2) + line
+
+
+def _cut_records(line: bytes, at: int) -> bytes:
+    record = _docker(line, at)
+    return record[: record.rindex(b'"time":"') + 7] + b'"}' if at % 50 == 0 else record
+
+
+def _both_streams(line: bytes, at: int) -> bytes:
+    return _docker(line, at).replace(b"stderr", b"stdout" if at % 97 == 0 else b"stderr")
+
+
+@pytest.mark.parametrize(
+    "wrapped", [_two_clocks, _first_clocks_impossible, _clock_in_a_label, _cut_records, _both_streams]
+)
+def test_strange_wrappings_are_read_alike(wrapped: Callable[[bytes, int], bytes]) -> None:
+    lines = server_log(random.Random(11), 1200)
+    _is_read_alike(b"".join(wrapped(one, at) + b"\n" for at, one in enumerate(lines)))
+
+
+def test_a_text_in_another_container_holds_no_line_of_this_one() -> None:
+    head = b"web-1  | 2026-03-02T10:00:00.000000Z  %b generate{a=x}: text_generation_router::server: %b\n"
+    text = head % (b"INFO", b"Success") + head % (b"DEBUG", b"Input: why is")
+    lines = [b"llm-1  | " + one + b"\n" for one in server_log(random.Random(12), 1200)]
+    log = b"".join([*lines[:200], text, *lines[200:]])
+    assert _is_read_alike(log)
+
+
+@pytest.mark.parametrize("literal", [b"graphs reused = ", b" W slot ", b"/     ", b"slot update_slots: id"])
+def test_formats_of_others_may_read_any_of_these_lines(literal: bytes) -> None:
+    """Their patterns may depend on a number, a level, a blank or a function."""
+    toy = Format(
         engine="toy",
         title="toy",
         versions="1",
         grain="interval",
-        identify=(b"graphs reused = ",),
-        lines=(line("reused", b"graphs reused = ", rb".*graphs reused = +(?P<graphs>\d*7)$"),),
-        reader=_Reused,
+        identify=(literal,),
+        lines=(line("seen", literal, rb".*" + literal + rb".*(?P<last>\d)\D*$"),),
+        reader=_Toy,
     )
-    log = b"".join(one + b"\n" for one in server_log(random.Random(5), 900))
+    lines = server_log(random.Random(5), 900)
+    for at in range(2500, len(lines), 3):
+        lines[at] = lines[at].replace(b" I slot", b" W slot").replace(b"launch_slot_", b"update_slots")
+    log = b"".join(one + b"\n" for one in lines)
     counts = []
     for feed in (Stream.feed, Stream.feed_many):
-        stream = Stream("log", latest=NOW, formats=(spec, *FORMATS))
+        stream = Stream("log", latest=NOW, formats=(toy, *FORMATS))
         for at in range(0, len(log), 1 << 17):
             feed(stream, log[at : at + (1 << 17)])
         stream.close()
         counts.append((stream.counts, stream.matched))
     assert counts[0] == counts[1]
-    assert counts[0][0].intervals > 50
+    assert counts[0][0].intervals
 
 
-class _Reused(Reader):
-    def reused(self, m: re.Match[bytes], at: At) -> None:
-        self.process.emit(Interval(line=at.number, engine="toy", running=int(m["graphs"])))
+class _Toy(Reader):
+    def seen(self, m: re.Match[bytes], at: At) -> None:
+        self.process.emit(Interval(line=at.number, engine="toy", running=int(m["last"])))

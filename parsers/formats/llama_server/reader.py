@@ -278,7 +278,7 @@ class ServerReader(CacheLines, ModelLines):
         process = self.process
         return (
             process.clocked
-            and not process.quotes
+            and not process.quotes.may_hold(process.label)
             and process.is_settled_as(ENGINE)
             and self._dump_line is None
             and self._woken is None

@@ -194,6 +194,8 @@ class _Stretch:
     def read(self, count: int) -> None:
         """Read so many lines: all of them are as usual."""
         stop = self._before + count
+        if count:
+            self._reader.process.at = self._lines.framed.at(int(self._at[count - 1]))
         self._choices(stop)
         begun = np.flatnonzero(self.launch < stop)
         is_over = self.first[RELEASED][begun] < stop
