@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
-from parsers.json_logs import QUOTING, gathered_of, may_be_message, message_of, pod_of, quoted_of
+from parsers.gathered import record_of, since_1970
+from parsers.json_logs import QUOTING, may_be_message, message_of, quoted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -212,9 +213,9 @@ def unwrap(line: bytes, needle: bytes = b"", *, plain: bool = False) -> Carried:
     return Carried(line, who, time)
 
 
-def _inside(outer: bytes | None, label: bytes) -> bytes:
+def _inside(outer: bytes | None, label: bytes | None) -> bytes | None:
     """What is called so inside of another."""
-    return label if outer is None else outer + b"/" + label
+    return b"/".join(name for name in (outer, label) if name is not None) or None
 
 
 def may_be_json_record(line: bytes) -> bool:
@@ -241,43 +242,13 @@ def _json_record(line: bytes, needle: bytes, plain: bool) -> Carried | None:
     if usual := _DOCKER.fullmatch(line):
         body, label, time, more = unwrap(usual[1], needle, plain=plain)
         return Carried(body, label, time or parse_iso(usual[2]), more)
-    if (pod := pod_of(line)) and (message := gathered_of(line)):
-        if not message.lines:
-            return Carried(line, pod, message.time)
-        first, *others = (unwrap(text, needle) for text in message.lines)
-        label = pod if first.label is None else _inside(pod, first.label)
-        more = (*first.more, *(other.body for other in others))
-        return Carried(first.body, label, first.time or message.time, more)
-    try:
-        record = json.loads(line)
-        if "MESSAGE" in record:
-            return _journal_record(record, needle)
-        text = record["log"].rstrip("\r\n").encode()
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+    if (record := record_of(line)) is None:
         return None
-    if not record.keys() & {"stream", "time"}:  # an answer that has a key of docker's has none of the others
-        return None
-    inner = unwrap(text, needle)
-    return inner._replace(time=inner.time or parse_iso(str(record.get("time")).encode("utf-8", "replace")))
-
-
-def _journal_record(record: dict[str, Any], needle: bytes) -> Carried | None:
-    """``journalctl -o json``; a message that is no text is a list of its bytes, in which nothing is found."""
-    epoch_us = record.get("__REALTIME_TIMESTAMP")
-    names = (record.get(key) for key in ("CONTAINER_NAME", "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT"))
-    who = next((name for name in names if isinstance(name, str)), None)
-    if epoch_us is None or who is None:
-        return None
-    inner = unwrap(record["MESSAGE"].encode(), needle)
-    label = b"/".join(part for part in (who.encode(), inner.label) if part)
-    return inner._replace(label=label, time=inner.time or _since_1970(epoch_us))
-
-
-def _since_1970(epoch_us: object) -> datetime | None:
-    """Microseconds as the journal writes them."""
-    if not (isinstance(epoch_us, str) and epoch_us.isascii() and epoch_us.isdigit() and len(epoch_us) < 18):
-        return None
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(epoch_us))
+    if not record.lines:
+        return Carried(line, record.label, record.time)
+    first, *others = (unwrap(text, needle) for text in record.lines)
+    more = (*first.more, *(other.body for other in others))
+    return Carried(first.body, _inside(record.label, first.label), first.time or record.time, more)
 
 
 def _moment(kind: bytes, text: bytes | None) -> datetime | None:
@@ -285,7 +256,7 @@ def _moment(kind: bytes, text: bytes | None) -> datetime | None:
     if text is None or kind == b"time":
         return parse_iso(text)
     if kind == b"unix":
-        return _since_1970(text.replace(b".", b"").decode())
+        return since_1970(text.replace(b".", b"").decode())
     return parse_iso(text.replace(b"][", b" ") + b"Z")
 
 

@@ -7,14 +7,14 @@ block that is asked about: only differences of these numbers mean something.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parsers.carriers import SAME_CONTAINER, label_of
-from parsers.json_logs import pod_of
+from parsers.gathered import sender_of
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 
@@ -98,17 +98,4 @@ def _runs(block: bytes) -> list[_Run]:
 def _outermost(lines: re.Match[bytes]) -> bytes | None:
     """The outermost label of what `SAME_CONTAINER` matched: at its start, or in a record."""
     label = label_of(lines)
-    return _sender(lines[0]) if label is None and lines[0][:1] == b"{" else label
-
-
-_NAMES = [
-    re.compile(rb'(?<!\\)"%b" ?: ?"([^"\\]+)"' % name)
-    for name in (b"CONTAINER_NAME", b"SYSLOG_IDENTIFIER", b"_SYSTEMD_UNIT")
-]
-
-
-def _sender(record: bytes) -> bytes | None:
-    """Who wrote a record of ``journalctl -o json`` or of a cluster's logs; `unwrap` calls it the same."""
-    if b'"MESSAGE"' not in record or b'"__REALTIME_TIMESTAMP"' not in record:
-        return pod_of(record)
-    return next((found[1] for name in _NAMES if (found := name.search(record))), None)
+    return sender_of(lines[0]) if label is None and lines[0][:1] == b"{" else label

@@ -4,15 +4,9 @@ llama.cpp does the one with ``--log-jsonl`` (llama.cpp#28437, 2026-09), LM Studi
 --json``. A message may hold several lines. llama.cpp's clock and level are put before it as llama.cpp does in
 its text. Docker Model Runner does the other with each line of the engine that it runs.
 
-What gathers the logs of a Kubernetes cluster (Fluent Bit, Fluentd, Vector, Filebeat) writes an object for
-each line, or for several that it has joined, with the pod beside it. Where an engine logs objects itself, the
-gatherer may have added its own members to them instead. Docker's fluentd driver names the container.
-
 Read in llama.cpp's common/log.cpp as llama-cpp-python 0.3.36 ships it, in lmstudio-js 6ec11db
 (packages/lms-shared-types/src/diagnostics/DiagnosticsLogEvent.ts), and in model-runner 642c7211
-(pkg/logging/logging.go; logrus before 2026-02). The records of clusters: Fluent Bit's kubernetes filter and
-CRI parser, Vector's kubernetes_logs source (its own examples of output), OKD's and Elastic's exported fields,
-Docker's page on its driver.
+(pkg/logging/logging.go; logrus before 2026-02).
 """
 
 from __future__ import annotations
@@ -24,8 +18,8 @@ from typing import Any, NamedTuple
 
 _TEXT_OF = {"server.log": "content", "runtime.log": "message"}
 _LEVELS = {"info": "I ", "warn": "W ", "error": "E ", "debug": "D "}
-_LATEST_MS = 4_102_444_800_000
-"""The year 2100: a larger number is no time of day."""
+_EARLIEST_MS, _LATEST_MS = 1_000_000_000_000, 4_102_444_800_000
+"""The years 2001 and 2100: a smaller number counts from a start, and a larger one is no time."""
 
 
 _QUOTED = re.compile(
@@ -34,21 +28,6 @@ _QUOTED = re.compile(
 )
 QUOTING = (b' level=INFO msg="', b' level=info msg="')
 """What a line holds that quotes one of an engine. Ollama's own have their source before the message."""
-
-
-_KUBERNETES = re.compile(rb'(?<!\\)"kubernetes" ?: ?\{')
-_NAMES = [
-    re.compile(
-        rb'(?<!\\)"%b_name" ?: ?"([^"\\]+)"|(?<!\\)"%b" ?: ?\{[^{}]{0,500}?"name" ?: ?"([^"\\]+)"' % (of, of)
-    )
-    for of in (b"pod", b"container")
-]
-"""The names that all give but Elastic, and Elastic's."""
-_CONTAINER = re.compile(rb'(?<!\\)"container_name" ?: ?"/?([^"\\]+)"')
-_DRIVEN = re.compile(rb'(?<!\\)"source" ?: ?"std(?:out|err)"')
-_CLOCKS = ("time", "timestamp", "@timestamp", "date")
-_OWN = {"levelname", "severity_text", "target", "span"}
-"""What engines' own objects have beside a message: vLLM's, and TGI's."""
 
 
 class Message(NamedTuple):
@@ -69,44 +48,19 @@ def may_be_message(line: bytes) -> bool:
 
 def message_of(line: bytes) -> Message | None:
     """The message that a line holds; ``None`` where it is none."""
-    if (record := _object(line)) is None:
-        return None
+    record = object_of(line)
+    return None if record is None else message_in(record)
+
+
+def message_in(record: dict[str, Any]) -> Message | None:
+    """The same of an object."""
     if record.get("type") == "log" and isinstance(record.get("msg"), str):
-        return Message(_lines(_head(record) + record["msg"]))
+        return Message(lines_of(_head(record) + record["msg"]))
     data = record.get("data")
     if not isinstance(data, dict):
         return None
     text = data.get(_TEXT_OF.get(str(data.get("type")), ""))
-    return Message(_lines(text), _moment(record.get("timestamp"))) if isinstance(text, str) else None
-
-
-def pod_of(line: bytes) -> bytes | None:
-    """Pod and container of a record of a cluster's logs, as ``kubectl logs --prefix`` has them.
-
-    Docker's fluentd driver knows a container only.
-    """
-    if b'"kubernetes"' in line and (begin := _KUBERNETES.search(line)):
-        found = [name.search(line, begin.end()) for name in _NAMES]
-        return b"/".join(name[1] or name[2] for name in found if name) or None
-    if b'"container_id"' in line and _DRIVEN.search(line) and (container := _CONTAINER.search(line)):
-        return container[1]
-    return None
-
-
-def gathered_of(line: bytes) -> Message | None:
-    """What such a record says; no lines where it is an engine's own object with more in it."""
-    if (record := _object(line)) is None:
-        return None
-    text, pod = record.get("log"), isinstance(record.get("kubernetes"), dict)
-    if not pod and not (
-        isinstance(text, str) and {"container_id", "container_name", "source"} <= record.keys()
-    ):
-        return None
-    clocks = (_clock(record.get(name)) for name in _CLOCKS)
-    time = next((clock for clock in clocks if clock is not None), None)
-    if not isinstance(text, str):
-        text = None if _OWN & record.keys() else record.get("message")
-    return Message(_lines(text) if isinstance(text, str) else [], time)
+    return Message(lines_of(text), moment(record.get("timestamp"))) if isinstance(text, str) else None
 
 
 def quoted_of(line: bytes) -> tuple[bytes, bytes] | None:
@@ -119,7 +73,7 @@ def quoted_of(line: bytes) -> tuple[bytes, bytes] | None:
         return None
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def object_of(line: bytes) -> dict[str, Any] | None:
     """The JSON object that a line is; ``None`` if it is none."""
     try:
         record = json.loads(line)
@@ -128,7 +82,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def _lines(text: str) -> list[bytes]:
+def lines_of(text: str) -> list[bytes]:
+    """The lines of a text, at least one."""
     return text.rstrip("\r\n").encode("utf-8", "replace").split(b"\n")
 
 
@@ -144,18 +99,8 @@ def _head(record: dict[str, Any]) -> str:
     return f"{seconds // 60}.{seconds % 60:02d}.{us // 1000:03d}.{us % 1000:03d} {level}"
 
 
-def _clock(value: object) -> datetime | None:
-    """ISO 8601 with a zone, or seconds since 1970."""
-    if not isinstance(value, str):
-        return _moment(value * 1000) if isinstance(value, (int, float)) else None
-    try:
-        time = datetime.fromisoformat(value)
-        return time.astimezone(UTC) if time.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def _moment(ms: object) -> datetime | None:
-    if not isinstance(ms, (int, float)) or isinstance(ms, bool) or not 0 < ms < _LATEST_MS:
+def moment(ms: object) -> datetime | None:
+    """Milliseconds since 1970, where they may be a time of day."""
+    if not isinstance(ms, (int, float)) or isinstance(ms, bool) or not _EARLIEST_MS < ms < _LATEST_MS:
         return None
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)

@@ -51,6 +51,8 @@ _NAME = r"[^/\\\s\"'`<>|:,;()\[\]]+"
 _DAY = r"20\d\d-?\d\d-?\d\d(?!\d)"
 """A file's date after the address that names it: 10.0.0.5-20261129.log."""
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}"
+_NUMBER = r"\d+(?:\.\d+)?(?![.-]?\w)"
+"""The rate of a load, as in constant@1.50."""
 _IPV6 = rf"(?:[0-9A-Fa-f]{{0,4}}:){{2,7}}(?:{_IPV4}|[0-9A-Fa-f]{{1,4}})?"
 _HOMES = (
     r"(?:(?:\\?/)homes?\\?/|/(?:run/)?media/|(?i:/users/|\\home\\"
@@ -97,7 +99,7 @@ HOMES = (
     _private("user", r"(?<![\w.~/\\-])~(?P<it>[A-Za-z_][\w.-]*)(?=[/\\])"),
 )
 NETWORK = (
-    _private("mail", r"(?<![\w.+-])(?P<it>[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z][\w-]*)\b"),
+    _private("mail", rf"(?<![\w.+-])(?P<it>[\w.+-]+@(?!{_NUMBER})[\w-]+(?:\.[\w-]+)+)\b"),
     _private(
         "mac",
         r"(?<![\w:.-])(?P<it>[0-9A-Fa-f]{2}(?:(?::[0-9A-Fa-f]{2}){5}|(?:-[0-9A-Fa-f]{2}){5}))(?![\w:-])",

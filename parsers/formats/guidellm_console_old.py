@@ -28,6 +28,7 @@ _INFO, _STATS = 19, 17
 _COMPLETED, _INCOMPLETE, _ERRORED, _OUTPUT_MEAN, _PROMPT, _OUTPUT = 4, 5, 6, 10, 13, 16
 _LATENCY, _TTFT, _TTFT_MEDIAN, _TTFT_P99 = 5, 8, 9, 10
 _HEADER_LINES = 12
+_MOST_RUNS = 1000
 _LATENCY_STEP_MS, _TTFT_STEP_MS, _MOST_ERROR = 10.0, 0.1, 0.01
 _HALF_A_DIGIT = 0.0501
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
@@ -85,14 +86,16 @@ class OldConsoleReader(Reader):
     def _add(self, piece: str, at: At) -> None:
         self._cells += (cell for part in piece.split("|") if (cell := part.strip()))
         self._until = at.own_number + 1
-        if len(self._cells) == self._size and not piece.rstrip().endswith("|"):
+        if len(self._cells) > self._size:
+            self._cells = []
+        elif len(self._cells) == self._size and not piece.rstrip().endswith("|"):
             cells, self._cells = self._cells, []
             self._take(cells, at)
 
     def _take(self, cells: list[str], at: At) -> None:
         if self._size == _INFO:
             if _CLOCK.fullmatch(cells[1]) and _CLOCK.fullmatch(cells[2]):
-                self._runs.append(cells)
+                self._runs += [cells] if len(self._runs) < _MOST_RUNS else []
                 self.process.counts.failed_requests += whole(cells[_ERRORED]) or 0
                 self.process.counts.incomplete_requests += whole(cells[_INCOMPLETE]) or 0
             return
@@ -133,7 +136,7 @@ def _all_answered(run: list[str], requests: int) -> bool:
 
 FORMAT = Format(
     engine=guidellm.ENGINE,
-    title="GuideLLM (tables on the console)",
+    title="GuideLLM (older tables on the console)",
     versions="0.2 and 0.3",
     grain="aggregate",
     identify=(b"Benchmarks Info:", b"Benchmarks Stats:"),

@@ -54,6 +54,8 @@ LINES = (
     ),
     *(line(name, needle, _RANK + needle + rest) for name, needle, rest in _CHAT),
     line("asked", b"Chat: ", rb"Chat: "),
+    line("left", b"Chat: ", rb'content = input\("Chat: '),
+    line("left", b"Exit all rank with ", rb"Exit all rank with KeyboardInterrupt!\s*$"),
 )
 
 
@@ -123,6 +125,11 @@ class KReader(Reader):
             return False
         self.process.quote(at, _ENGINE)
         return True
+
+    def left(self, _m: re.Match[bytes], _at: At) -> None:
+        """Ctrl-C or Ctrl-D at the prompt: the chat is over, and older ones say so in a traceback."""
+        self.process.unquote()
+        self._told_at = None
 
     def _add(self, place: int, m: re.Match[bytes], at: At) -> bool:
         if len(self._block) != place or at.own_number - self._last.own_number > 1:

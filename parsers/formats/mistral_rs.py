@@ -39,6 +39,7 @@ _WINDOW_MS = 5000.0
 _RATE_STEP, _STATS_STEP = 0.1, 0.01
 _LONG_STEP_MS = 100.0
 _SAME_MS = 1.5
+_NEXT_LINES = 8
 _NAMES = {"request_id": "id", "model": "model", "status": "status", "outcome": "outcome"}
 _HEAD = rb"(?:(?P<time>\d{4}-\d\d-\d\dT[\d:.]+Z) +)?(?:INFO +)?(?:mistralrs[\w:]* *: +)?"
 
@@ -62,6 +63,7 @@ LINES = (
     line("chat", b"Starting interactive loop ", _HEAD + rb"Starting interactive loop with sampling params: "),
     line("first", b"CLI time to first token: ", rb"CLI time to first token: (?P<seconds>[\d.]+)s\s*$"),
     line("prompt", b" T/s", rb"Prompt: (?P<tokens>\d+) tokens, (?P<rate>[\d.]+) T/s\s*$", b"Prompt: "),
+    *(line("left", name, rb"(?:\[[\w,:./-]+\] )?> [\\/]exit\s*$") for name in (b"> /exit", b"> \\exit")),
     line("answer", b" T/s", rb"Decode: (?P<tokens>\d+) tokens, [\d.]+ T/s\s*$", b"Decode: "),
 )
 
@@ -77,6 +79,7 @@ class MistralReader(Reader):
         self._open: Request | None = None
         self._last_number = 0
         self._chats = False
+        self._told_at: int | None = None
 
     def body(self, m: re.Match[bytes], at: At) -> bool:
         """An answer, or the chunk of a stream that has the usage."""
@@ -173,7 +176,16 @@ class MistralReader(Reader):
             self.process.counts.incomplete_requests += 1
             return
         row.line, row.output_tokens = at.number, int(m["tokens"])
+        self._told_at = at.own_number
         self.process.emit(row)
+
+    def left(self, _m: re.Match[bytes], at: At) -> bool:
+        """``> /exit``, at the prompt that follows the statistics: the chat is over."""
+        if not self._chats or self._told_at is None or at.own_number - self._told_at > _NEXT_LINES:
+            return False
+        self._chats = False
+        self.process.unquote()
+        return True
 
     def _emit(self, row: Request, at: At) -> None:
         row.line = row.first_line = at.number
@@ -187,7 +199,7 @@ class MistralReader(Reader):
     def close(self) -> None:
         """The source or the process ends here."""
         self._drop()
-        self._chats = False
+        self._chats, self._told_at = False, None
 
 
 def _clock(m: re.Match[bytes], at: At) -> Any:

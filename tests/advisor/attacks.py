@@ -64,6 +64,8 @@ SECRETS = {
     "-----BEGIN OPENSSH PRIVATE KEY----- b3BlbnNzaA -----END OPENSSH PRIVATE KEY-----": "b3Bl",
     "https://bob:pa55@example.org/x": "pa55",
     "alice@example.org": "alice@",
+    "ssh anna@10.0.0.5 -p 22": "anna",
+    "mail иван@почта.рф": "иван",
     "jane@gpu07": "jane",
     "/home/alice/models": "alice",
     "/var/home/alice/models": "alice",

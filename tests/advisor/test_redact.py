@@ -38,6 +38,7 @@ ORDINARY = [
     "0000:01:00.0",
     'host=None, "no_host": false',
     "1.23.123.234 I slot release",
+    "constant@1.50| poisson@12.00| concurrent@8| at constant@1.50.",
     "[ip-1] [secret-2] /home/[user-1]/x http://[host-3]:80 api_key=[secret-1] [user-1]@[host-1]",
 ]
 

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from parsers.carriers import unwrap
+from parsers.gathered import sender_of
 from parsers.json_logs import message_of, quoted_of
 from tests.parsers.reading import TIMES, join, read
 from tests.parsers.scenarios import scenario
@@ -178,3 +179,51 @@ def test_lines_that_a_gatherer_joined_are_read_one_by_one() -> None:
 )
 def test_what_has_no_pod_or_no_text_is_no_pods_line(record: dict[str, object]) -> None:
     assert not read(join([json.dumps(record)])).rows
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_llama_cpps_objects_with_the_pod_in_them(kept: bool) -> None:
+    def merged(line: bytes) -> str:
+        record = json.loads(jsonl(line)) | {"kubernetes": POD}
+        return json.dumps(record | {"log": jsonl(line)} if kept else record, separators=(",", ":"))
+
+    found = read(join(map(merged, LOG.splitlines())))
+    assert found.told("offset") == read(LOG).told("offset")
+    assert found.setup.label == "vllm-0/server"
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        {"time": 339107},
+        {"date": True},
+        {"timestamp": 17.5},
+        {"time": 1e300},
+        {"time": 2_000_000_000, "type": "log", "msg": "hello"},
+    ],
+)
+def test_what_is_no_seconds_since_1970_is_no_time(clock: dict[str, object]) -> None:
+    record = {"log": "hello", "kubernetes": POD} | clock
+    assert unwrap(json.dumps(record).encode()) == (b"hello", b"vllm-0/server", None, ())
+
+
+def test_a_journals_record_with_a_pod_is_the_pods() -> None:
+    journal = {"MESSAGE": "hello", "__REALTIME_TIMESTAMP": "1764447330000000", "_SYSTEMD_UNIT": "kubelet"}
+    line = json.dumps(journal | {"log": "hello", "kubernetes": POD}).encode()
+    assert unwrap(line).label == sender_of(line) == b"vllm-0/server"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"pod_labels": {"pod_name": "evil", "container_name": "evil"}, **POD},
+        {"annotations": {"container": {"name": "evil"}, "pod_name": "evil"}, **POD},
+        {
+            "pod": {"labels": {"name": "evil"}, "name": "vllm-0"},
+            "container": {"image": {"name": "evil"}, "name": "server"},
+        },
+    ],
+)
+def test_a_pods_name_is_no_label_of_it(pod: dict[str, object]) -> None:
+    line = json.dumps({"kubernetes": pod, "log": "hello"}).encode()
+    assert unwrap(line).label == sender_of(line) == b"vllm-0/server"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parsers import Stream
 from tests.parsers.reading import join, lines_of, read
-from tests.parsers.test_samples import LOGS
+from tests.parsers.test_samples import LOGS, SAMPLES
 
 NAMES = ("vllm-bench-block", "sglang-bench-block", "aiperf-csv", "aiperf-table", "genai-perf-csv")
 PRINTED = [log for log in LOGS if log.stem in (*NAMES, "genai-perf-table", "guidellm-csv")]
@@ -99,3 +101,18 @@ def test_cut_or_with_a_line_less_nothing_is_invented(log: Any, data: st.DataObje
         for name in stated | {f"ttft_p{p}_ms" for p in (50, 90, 95, 99)}:
             value = getattr(row, name)
             assert value is None or value in [getattr(other, name) for other in whole]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [b"1.0| 2.0| 3.0| 4.0|\n", lines_of((SAMPLES / "guidellm-console-0.3.log").read_bytes())[18]],
+    ids=["a row without end", "rows without end"],
+)
+def test_a_table_without_end_takes_no_memory_without_end(more: bytes) -> None:
+    stream, many = Stream("log"), more * 2000
+    stream.feed(b"Benchmarks Info:\n  synchronous|   15:06:41| 15:07:11|\n" + many)
+    tracemalloc.start()
+    stream.feed(many)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 100_000

@@ -91,6 +91,7 @@ _DEBUG = (
 _MLX = sample("mlx-openai-server")
 _MLX_HEAD = "2026-01-05 06:14:19 | INFO     | app.utils.debug_logging:"
 _MISTRAL = sample("mistral-rs-chat")
+_KTRANSFORMERS = sample("ktransformers-local-chat")
 _CHAT = [
     "build      : b8179-ecbcb7ea9",
     "model      : q.gguf",
@@ -193,6 +194,7 @@ TEXTS = {
         _MISTRAL[10:],
     ),
     "llama-cli's chat": (_CHAT, ["[ Prompt: 225.6 t/s | Generation: 76.3 t/s ]", "", "Exiting...", "", VLLM]),
+    "ktransformers": (_KTRANSFORMERS[:9], _KTRANSFORMERS[12:18]),
     "lmstudio": _around([*_STATS, "timestamp: 5/2/2026, 9:49:47 PM"], "output:"),
 }
 
@@ -263,3 +265,31 @@ def test_containers_do_not_hear_each_others_texts(who: str) -> None:
             for row in log.told("line", "first_line", "offset", "run")
         )
     )
+
+
+STATS = ("Prompt: 1 tokens, 10.00 T/s", "Decode: 4 tokens, 51.20 T/s", "Prefix cache: 0 hits / 1 turns", "")
+ENDS = {
+    "mistral-rs": (*STATS, "> /exit"),
+    "mistral-rs 0.6": (*STATS, "[search] > \\exit"),
+    "ktransformers": (
+        "Traceback (most recent call last):",
+        '    content = input("Chat: ")',
+        "KeyboardInterrupt",
+    ),
+    "ktransformers 0.4": ("Exit all rank with KeyboardInterrupt!",),
+    "llama-cli's chat": ("", "Exiting..."),
+}
+
+
+@pytest.mark.parametrize("who", ENDS)
+def test_a_program_that_says_it_ends_is_heard(who: str) -> None:
+    before, _ = TEXTS[who.partition(" 0")[0]]
+    assert not any(row.engine == "sglang" for row in read(join([*before, SGLANG])).rows)
+    ended = read(join([*before, *ENDS[who], SGLANG]))
+    assert any(row.engine == "sglang" for row in ended.rows)
+
+
+def test_an_answer_that_says_exit_is_no_end() -> None:
+    before, _ = TEXTS["mistral-rs"]
+    said = [*before, *STATS, "> how do I leave?", *["words"] * 9, "> /exit", SGLANG]
+    assert not any(row.engine == "sglang" for row in read(join(said)).rows)

@@ -448,3 +448,18 @@ def test_a_process_that_took_the_place_of_a_dead_one_may_die_too() -> None:
     log = HEAD + STATS + "\n" + died("EngineCore_DP0", 7, "14:00:00") + died("EngineCore_DP1", 8, "14:00:00")
     log += died("EngineCore_DP0", 9, "14:10:00")
     assert [row.line for row in of(Event, read(log.encode())[1])] == [2, 4]
+
+
+def test_an_engine_that_is_started_after_one_that_was_told_to_stop_may_die() -> None:
+    def start(pid: int) -> str:
+        said = "[core.py:105] Initializing a V1 LLM engine (v1) with config: model='m'"
+        return f"(EngineCore pid={pid}) INFO 05-01 14:30:0{pid} {said}\n"
+
+    def died(pid: int) -> str:
+        return f"(EngineCore pid={pid}) ERROR 05-01 14:40:0{pid} [core.py:1122] EngineCore failed to start.\n"
+
+    stop = "(APIServer pid=1) INFO 05-01 14:35:00 [launcher.py:110] Shutting down FastAPI HTTP server.\n"
+    log = start(5) + stop + died(5) + start(6) + died(6)
+    assert [(row.line, row.detail) for row in of(Event, read(log.encode())[1])] == [
+        (5, "the engine did not start")
+    ]

@@ -99,9 +99,9 @@ class Deaths:
         self._says = self._what = ""
 
     @property
-    def told(self) -> bool:
-        """Whether this engine has died."""
-        return self._who is not None
+    def over(self) -> bool:
+        """Whether this engine has died, or was told to stop."""
+        return self._stopping or self._who is not None
 
     def stopping(self) -> None:
         """The server was told to stop: what dies now is meant to."""

@@ -273,7 +273,7 @@ class VllmReader(Reader):
         self.process.learn(at, engine=_ENGINE, **facts)
 
     def _restart_if_served(self, at: At) -> None:
-        if self._served or self._deaths.told or self.process.setup.engine not in (None, _ENGINE):
+        if self._served or self._deaths.over or self.process.setup.engine not in (None, _ENGINE):
             self.process.restart(at)
             self._begin()
             self._deaths.begin()
