@@ -19,6 +19,7 @@ from advisor.sentences import only_benchmarks, verdict_sentence
 from advisor.summary import rounded, summarise
 from parsers.setup import Device, Setup
 from rules.attribution import Verdict, interval_verdict, verdict
+from rules.deaths import deaths
 from rules.deployments import deployments, main_setup
 from rules.hardware import CPU_BACKENDS, Machine
 from rules.measures import FEW, Measures
@@ -227,13 +228,14 @@ def _verdict(m: Measures) -> Verdict:
 def _healthy(m: Measures, findings: list[Finding], decided: Verdict) -> bool | None:
     """False with a fault that is at least likely; true when the numbers suffice to say that there is none.
 
-    They do where nothing is suspected and each model that takes time decodes as fast as its memory lets it.
+    They do where nothing died or is suspected and each model that takes time decodes as fast as its memory
+    lets it.
     """
     faults = [f for f in findings if f.fault]
     if any(f.confidence is not Confidence.POSSIBLE for f in faults):
         return False
     enough = m.decode_samples >= FEW or m.prefill_samples >= FEW
-    if faults or not enough or decided.phase == "unknown":
+    if faults or not enough or decided.phase == "unknown" or deaths(m).height:
         return None
     served = (part for engine in by_engine(m) for part in deployments(engine))
     models = sum(part.wall_ms >= _TAKES_TIME * m.wall_ms for part in served)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
+from rules import deaths
 from rules.attribution import SAMPLES, busy_windows
 from rules.deployments import deployments
 from rules.measures import FEW
@@ -31,8 +30,8 @@ def only_benchmarks(m: Measures) -> bool:
 
 
 def verdict_sentence(m: Measures, decided: Verdict, healthy: bool | None) -> str:
-    """One or two sentences: which phase, how much, and what that means for a request."""
-    said = _where(m, decided)
+    """One or two sentences: which phase, how much, and what that means for a request; a death comes first."""
+    said = " ".join(filter(None, (deaths.told(m), _where(m, decided))))
     if healthy:
         said += " Nothing is slower than this setup should be."
     return said
@@ -144,10 +143,8 @@ def _without_requests(m: Measures, decided: Verdict) -> str:
         known = f": all that is told is {', '.join(told)}" if told else ""
         return f"What whole requests took is not in these sums{known}.{_first_token_of_sums(m)}"
     if not m.intervals.height:
-        errors = m.events.filter(pl.col("kind") == "error")["detail"].drop_nulls()
-        failed = [detail for detail in errors if "could not be loaded" in detail]
-        if failed:
-            return f"Nothing was served: {failed[-1]}."
+        if deaths.told(m):
+            return "Nothing was served." if deaths.none_lived(m) else "This log holds no timings."
         if m.engine is None:
             return "No engine is recognised in what was read: there is nothing to split."
         return "The engine is recognised, but this log holds no timings."

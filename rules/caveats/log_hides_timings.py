@@ -12,8 +12,9 @@ When not to worry:
     If the question is only how much of the time prefill and decode take, the header is not needed.
 
 What to change:
-    The text names the switch for this engine. llama-server hides the header since b9151 and, since b9829,
-    also prompt lengths and cached tokens unless its verbosity is 4.
+    The text names the switch for this engine, but not for one that died before it served: that has to run
+    first. llama-server hides the header since b9151 and, since b9829, also prompt lengths and cached tokens
+    unless its verbosity is 4.
 
 Sources:
     llama.cpp#23021 and llama.cpp#25078 (log levels); Ollama docs/api/usage.mdx; vLLM docs (per-request
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rules.caveats.client_ttft import only_clients
+from rules.deaths import deaths
 from rules.rule import Caveat
 from rules.words import plural
 
@@ -62,17 +64,35 @@ def _timings(m: Measures) -> str | None:
     told = m.attribution.split or summed or steps or only_clients(m)
     if told or (others and not m.generations.height):
         return None
-    if not m.generations.height and not m.intervals.height and _logs_times(m):
-        failed = m.events.filter(pl.col("kind").is_in(["error", "out_of_memory"])).drop_nulls("detail")
-        if failed.height:
-            return f"No request was served: {failed['detail'][-1]} (line {failed['line'][-1]})."
-        if cut := m.counts.incomplete_requests:
-            return (
-                f"The log breaks off in {plural(cut, 'request')}, and none ends in it, so there is nothing "
-                "to split: log until an answer is whole."
-            )
-        return "No request ends in this log, so there is nothing to split: log while requests are served."
+    if m.generations.height or m.intervals.height:
+        return _switched_off(m)
+    return _nothing_served(m)
+
+
+def _nothing_served(m: Measures) -> str:
+    """Why there is nothing to split; more logging helps only where the engine lived."""
+    dead = deaths(m)
+    if not _logs_times(m):
+        if dead.height:
+            return f"There is nothing to split: {_last(dead)}. The lines around that one say why."
+        return _switched_off(m)
+    failed = m.events.filter(pl.col("kind").is_in(["error", "out_of_memory"])).drop_nulls("detail")
+    if failed.height:
+        return f"No request was served: {_last(dead if dead.height else failed)}."
+    if cut := m.counts.incomplete_requests:
+        return (
+            f"The log breaks off in {plural(cut, 'request')}, and none ends in it, so there is nothing "
+            "to split: log until an answer is whole."
+        )
+    return "No request ends in this log, so there is nothing to split: log while requests are served."
+
+
+def _switched_off(m: Measures) -> str:
     return f"No line of this log tells prefill from decode. Switch on {switch(m, 'log-more')}."
+
+
+def _last(events: pl.DataFrame) -> str:
+    return f"{events['detail'][-1]} (line {events['line'][-1]})"
 
 
 def _logs_times(m: Measures) -> bool:

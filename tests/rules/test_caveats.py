@@ -166,6 +166,26 @@ def test_quiet_server_and_one_that_only_started() -> None:
     assert "could not be loaded: its file is corrupted or incomplete (line" in failed
 
 
+def test_a_log_of_an_engine_that_died_is_not_asked_to_tell_more() -> None:
+    start = {"kind": "error", "engine": "vllm", "line": 2, "detail": "the engine did not start (ValueError)"}
+    after = {"kind": "error", "engine": "vllm", "line": 9, "detail": "HTTP 500 on /v1/completions"}
+    text = said(measures(setup={"engine": "vllm"}, events=[start, after]), "log-hides-timings")
+
+    assert "the engine did not start (ValueError) (line 2)" in text
+    assert "--enable-logging-iteration-details" not in text
+
+
+def test_one_that_served_first_still_is() -> None:
+    death = {"kind": "error", "engine": "vllm", "line": 9, "detail": "the engine died (RuntimeError)"}
+    window = {"engine": "vllm", "line": 1, "kind": "window", "phase": "mixed", "running": 1}
+    failed = {"kind": "error", "engine": "vllm", "line": 9, "detail": "HTTP 500 on /v1/completions"}
+    served = measures(setup={"engine": "vllm"}, events=[death], intervals=[window])
+
+    assert "--enable-logging-iteration-details" in said(served, "log-hides-timings")
+    refused = measures(setup={"engine": "vllm"}, events=[failed])
+    assert "--enable-logging-iteration-details" in said(refused, "log-hides-timings")
+
+
 def test_unknown_is_named_once_with_its_switch() -> None:
     rows = [CHAT] * 8 + [{**CHAT, "cached_tokens": None, "prefill_tokens": 1_000}] * 4
     text = said(measures(rows, setup={**HEADER, "verbosity": 3}), "unknown-is-not-zero")

@@ -240,6 +240,91 @@ def test_a_context_that_no_memory_holds(log: str) -> None:
     assert "gpu-layers" not in {fix.knob for fix in finding.fixes}
 
 
+DEATH = {"kind": "out_of_memory", "engine": "vllm", "line": 900, "detail": "the engine died"}
+USELESS = {"context", "kv-type", "gpu-layers"}
+"""Knobs that free nothing where an engine fills its share of the memory whatever they say."""
+
+
+def died(setup: dict[str, Any], running: int | None = None, **death: Any) -> Finding:
+    """What is said of an engine that died for lack of memory, with so many requests at work."""
+    engine = death.get("engine", "vllm")
+    window = {"engine": engine, "kind": "window", "line": 800, "phase": "mixed", "running": running}
+    facts = {"engine": engine, "devices": ON_3090["devices"], "context": 65_536, **setup}
+    windows = [] if running is None else [window]
+    return found(kv_oom_risk.check(measures(setup=facts, events=[{**DEATH, **death}], intervals=windows)))
+
+
+def applied(finding: Finding) -> list[str]:
+    return [fix.apply for fix in finding.fixes]
+
+
+def test_an_engine_that_fills_its_share_of_the_memory_gets_a_smaller_share() -> None:
+    finding = died({"memory_share": 0.92, "chunk_tokens": 8_192, "max_running": 256}, running=12)
+
+    assert finding.confidence is Confidence.CERTAIN
+    assert applied(finding) == [
+        "--gpu-memory-utilization 0.87",
+        "--max-num-batched-tokens 4096",
+        "--max-num-seqs 6",
+    ]
+    assert "A shorter context" in finding.wont_help[0]
+    assert "beside it" in finding.why
+
+
+def test_what_the_log_does_not_say_is_left_to_the_reader() -> None:
+    finding = died({})
+
+    assert applied(finding) == [
+        "--gpu-memory-utilization <0.05 less than now>",
+        "--max-num-batched-tokens <half of now>",
+        "--max-num-seqs <half of now>",
+    ]
+
+
+def test_fewer_requests_are_no_help_to_one_that_ran_alone() -> None:
+    assert [fix.knob for fix in died({"max_running": 256}, running=1).fixes] == ["kv-pool", "batch"]
+    assert "--max-num-batched-tokens 512" not in applied(died({"chunk_tokens": 512}))
+
+
+def test_steps_hold_a_token_of_each_request() -> None:
+    assert "--max-num-batched-tokens 1024" in applied(died({"chunk_tokens": 1_500, "max_running": 1_024}))
+
+
+@pytest.mark.parametrize("engine", kv_oom_risk.PREALLOCATING)
+def test_no_such_engine_is_told_to_do_what_frees_nothing(engine: str) -> None:
+    finding = died({}, engine=engine)
+
+    assert not USELESS & {fix.knob for fix in finding.fixes}
+    assert all(fix.apply.startswith("--") for fix in finding.fixes)
+    assert len(finding.fixes) == 3
+
+
+def test_weights_that_do_not_fit_are_not_freed_by_a_smaller_share() -> None:
+    start = "the engine did not start: could not allocate 2.00 GiB"
+    unknown = died({"quantization": "BF16"}, detail=start)
+    loaded = died({"quantization": "BF16", "weights_bytes": 14 * GIB}, detail=start)
+    small = died({"quantization": "awq"}, detail=start)
+
+    assert unknown.fixes[-1].apply == "a 4-bit AWQ or GPTQ checkpoint of the model"
+    assert "its weights alone" in unknown.why
+    assert {fix.knob for fix in loaded.fixes} == {"kv-pool", "batch", "slots"}
+    assert "its weights alone" not in loaded.why
+    assert small.fixes[-1].knob == "model"
+
+
+def test_the_start_that_failed_names_the_values() -> None:
+    starts = [{"engine": "vllm", "memory_share": share} for share in (0.95, 0.9)]
+    m = measures(setups=starts, events=[{**DEATH, "line": 1}])
+
+    assert applied(found(kv_oom_risk.check(m)))[0] == "--gpu-memory-utilization 0.9"
+
+
+def test_a_dead_engine_beside_another_gets_its_own_switches() -> None:
+    finding = found(kv_oom_risk.check(measures(chats(20), setup=ON_3090, events=[DEATH])))
+
+    assert applied(finding)[0].startswith("--gpu-memory-utilization")
+
+
 def test_little_is_left() -> None:
     finding = found(kv_oom_risk.check(measures(chats(20), setup=ON_3090)))
 
