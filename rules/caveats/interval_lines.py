@@ -47,10 +47,12 @@ def check(m: Measures) -> Caveat | None:
     over = (
         f"over {round(span_ms / 1000, 1):g} s and " if isinstance(span_ms, int | float) else "over time and "
     )
-    told = "answers" if m.intervals["source"].str.starts_with("http").all() else "stats lines"
+    told = "answer" if m.intervals["source"].str.starts_with("http").all() else "stats line"
+    one = averaged.height == 1
+    what = f"The only {told} is an average" if one else f"The {averaged.height} {told}s are averages"
     return Caveat(
         ID,
-        f"The {averaged.height} {told} are averages {over}over all requests, idle time included: no "
+        f"{what} {over}over all requests, idle time included: no "
         f"request's time to first token and no engine speed follows from them.{_prompt_tokens(m)}",
     )
 
