@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import marshal
 import re
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,12 +13,19 @@ if TYPE_CHECKING:
 _STEP = 4
 _MOST = 24
 """Edits; what comes after them is not looked at."""
+_MOST_PLACES = 2048
+"""A value in which there are as many grows no further: one that is put into itself would double each time."""
+_WIDEST = 64
+_MOST_CARRIED = 1 << 14
+"""No more bytes are put into JSON: the signs that escape would double each time."""
+_HOLDERS = (dict, list)
 _NUMBER = re.compile(rb"\d[\d.]*")
 
 NUMBERS = (
     *(b"0", b"1", b"-1", b"0.0", b"-0.0", b"nan", b"inf", b"-inf", b"1e308", b"1e999", b"1.2.3", b"."),
     *(b"9007199254740992", b"9223372036854775808", b"99999999999999999999", b"1" * 400, b"7" * 5000),
-    *(b",,,", b"1,2,3", b"0x10", b"0000", b"1_000", "٣".encode(), "１２".encode(), b"", b"12:60", b"61"),
+    *(b",,,", b"1,2,3", b"0x10", b"0000", b"1_000", b"", b"12:60", b"61"),
+    *("٣".encode(), "１２".encode(), "²".encode()),
 )
 """What may stand where a number did."""
 PIECES = (
@@ -27,6 +34,12 @@ PIECES = (
     *("é\u2028\u202e".encode(), b"\\ud800", b"a" * 300, b'{"log":"', b"Nov 29 20:15:30 h x[1]: "),
 )
 """What may be put into a line."""
+CARRIERS = (
+    *(b"llama-1  | ", b"vllm-2  | ", b"[pod/llama-0/server] ", b"[41219] ", b"0|llama  | ", b"    ", b"> "),
+    *(b"2025-11-29T20:15:30Z stderr F ", b"Nov 29 20:15:30 host llama[1]: ", b"(ServeReplica:a:B pid=71) "),
+    b"",
+)
+"""What may stand before lines; where nothing does, they are docker's JSON."""
 VALUES: tuple[Any, ...] = (
     *(
         None,
@@ -52,6 +65,7 @@ VALUES: tuple[Any, ...] = (
         "-1",
         "nan",
         "1e999",
+        "²",
         "\ud800",
         "\x00\u202e",
         "2025-11-29T20:15:30Z",
@@ -75,7 +89,7 @@ def edited_lines(data: bytes, samples: Sequence[bytes]) -> bytes:
     for what, where, choice in _steps(program):
         at = where % len(lines)
         line = lines[at]
-        match what % 10:
+        match what % 11:
             case 0 | 1 | 2:
                 numbers = [found.span() for found in _NUMBER.finditer(line)]
                 if numbers:
@@ -85,7 +99,7 @@ def edited_lines(data: bytes, samples: Sequence[bytes]) -> bytes:
                 place = choice % (len(line) + 1)
                 lines[at] = line[:place] + PIECES[(where >> 8) % len(PIECES)] + line[place:]
             case 4:
-                other = samples[choice % len(samples)].split(b"\n")
+                other = samples[(choice << 8 | where >> 8) % len(samples)].split(b"\n")
                 lines.insert(at, other[where % len(other)])
             case 5:
                 lines[at] = lines[choice % len(lines)]
@@ -98,34 +112,62 @@ def edited_lines(data: bytes, samples: Sequence[bytes]) -> bytes:
             case 9 if line:
                 place = choice % len(line)
                 lines[at] = line[:place] + bytes([where & 255]) + line[place + 1 :]
+            case 10 if sum(map(len, lines)) < _MOST_CARRIED:
+                some = slice(at, None, 1 + choice % 2)
+                lines[some] = [_carried(line, CARRIERS[(where >> 8) % len(CARRIERS)]) for line in lines[some]]
     return b"\n".join(lines)
+
+
+def _carried(line: bytes, before: bytes) -> bytes:
+    """The line as another program passes it on."""
+    if before:
+        return before + line
+    text = line.decode("utf-8", "replace") + "\n"
+    return as_json({"log": text, "stream": "stderr", "time": "2025-11-29T20:15:30Z"})
 
 
 def edited_value(data: bytes, samples: Sequence[Any]) -> Any:
     """A decoded JSON value after the edits that the bytes spell; the first two say which sample."""
     which, program = int.from_bytes(data[:2], "little"), data[2:]
-    root = {"": deepcopy(samples[which % len(samples)])}
+    root = {"": _copy(samples[which % len(samples)])}
+    places: list[tuple[Any, Any]] = []
     for what, where, choice in _steps(program):
-        holders = list(_holders(root))
-        holder, key = holders[where % len(holders)]
-        match what % 4:
-            case 0 | 1:
-                holder[key] = deepcopy(VALUES[choice % len(VALUES)])
-            case 2 if holder is not root:
-                del holder[key]
-            case 3:
-                other, name = holders[choice % len(holders)]
-                holder[key] = deepcopy(other[name])
+        places = places or _places(root)
+        holder, key = places[where % len(places)]
+        was = holder[key]
+        if what % 4 == 2 and holder is not root:
+            del holder[key]
+            places = []
+            continue
+        if what % 4 == 3 and len(places) < _MOST_PLACES:
+            other, name = places[choice % len(places)]
+            holder[key] = _copy(other[name])
+        else:
+            holder[key] = _copy(VALUES[choice % len(VALUES)])
+        if isinstance(was, _HOLDERS) or isinstance(holder[key], _HOLDERS):
+            places = []
     return root[""]
 
 
-def _holders(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a value, as what holds it and under which key; no more than some thousand."""
-    keys = value if isinstance(value, dict) else range(len(value))
-    for key in list(keys)[:64]:
-        yield value, key
-        if isinstance(value[key], (dict, list)):
-            yield from _holders(value[key])
+def _copy(value: Any) -> Any:
+    """The same value, none of it shared."""
+    return marshal.loads(marshal.dumps(value, 2))
+
+
+def _places(root: Any) -> list[tuple[Any, Any]]:
+    """The places in a value, as what holds it and under which key: the outermost first, and not many more
+    than are enough.
+    """
+    found: list[tuple[Any, Any]] = []
+    holders = [root]
+    for holder in holders:
+        for key in list(holder if isinstance(holder, dict) else range(len(holder)))[:_WIDEST]:
+            found.append((holder, key))
+            if isinstance(holder[key], _HOLDERS):
+                holders.append(holder[key])
+        if len(found) >= _MOST_PLACES:
+            break
+    return found
 
 
 def as_json(value: Any) -> bytes:

@@ -17,6 +17,7 @@ from parsers.documents.reader import DocumentReader
 from parsers.formats.prometheus import FORMATS as METRICS
 from parsers.json_logs import message_of, quoted_of
 from parsers.lines import has_parts, texts_of
+from parsers.saved import resumed, saved
 from parsers.unparsed import _FIELDS, Vocabulary, shape_of
 from tests.fuzz import seeds
 from tests.fuzz.checks import counts_are_sound, rows_are_sound, setups_are_sound, text_is_sound, told
@@ -81,6 +82,12 @@ def logs(data: bytes) -> None:
     """Lines of samples, edited, whole and cut anywhere."""
     log = edited_lines(data[2 * _CUTS :], seeds.short_samples())
     _is_the_same_in(pieces(data[: 2 * _CUTS], log), log)
+
+
+def going_on(data: bytes) -> None:
+    """The reader of edited lines is put by at a place, and goes on there."""
+    log = edited_lines(data[2:], seeds.short_samples())
+    assert _read(pieces(data[:2], log), put_by=True) == _read([log])
 
 
 def formats(data: bytes) -> None:
@@ -193,8 +200,9 @@ def _split(text: bytes) -> list[bytes]:
 
 
 def documents(data: bytes) -> None:
-    """Any bytes as a source, whole and cut anywhere."""
-    cuts, source = data[: 2 * _CUTS], data[2 * _CUTS :]
+    """Any bytes as a source, or an edited document, whole and cut anywhere; the first byte says which."""
+    cuts, kind, rest = data[: 2 * _CUTS], data[2 * _CUTS : 2 * _CUTS + 1], data[2 * _CUTS + 1 :]
+    source = rest if kind < b"\x80" else edited_lines(rest, seeds.short_documents())
     assert _read(pieces(cuts, source)) == _read([source])
 
 
@@ -206,9 +214,13 @@ def records(data: bytes) -> None:
         _read([b"\n".join(map(as_json, value))])
 
 
-def _read(pieces: Sequence[bytes]) -> tuple[object, ...]:
+def _read(pieces: Sequence[bytes], *, put_by: bool = False) -> tuple[object, ...]:
     source = SourceReader(Stream("file", latest=NOW))
-    rows = [row for piece in pieces for row in source.feed(piece)]
+    rows: list[Row] = []
+    for piece in pieces:
+        if put_by and (state := saved(source, FORMATS)) is not None:
+            source = resumed(state, FORMATS)
+        rows += source.feed(piece)
     rows += source.close()
     reader = source.reader
     requests = reader.counts.requests if isinstance(reader, DocumentReader) else 0

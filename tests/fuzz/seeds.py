@@ -11,6 +11,7 @@ import struct
 import tomllib
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import zstandard
@@ -20,7 +21,8 @@ import parsers.formats
 from parsers import ENGINES
 from parsers.carriers import UNUSUAL
 from tests.advisor.attacks import SECRETS
-from tests.parsers.test_carriers import CARRIERS
+from tests.parsers.server_log import server_log
+from tests.parsers.test_carriers import CARRIERS, ENCODED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,6 +63,15 @@ def sample_engines() -> tuple[tuple[str, tuple[bytes, ...]], ...]:
 
 
 @cache
+def usual() -> tuple[bytes, ...]:
+    """A llama-server's usual lines, with what is seldom among them and without, bare and carried."""
+    logs = (server_log(Random(1), 12, odd=share) for share in (0.0, 0.05))
+    bare = [b"".join(line + b"\n" for line in lines) for lines in logs]
+    names = ("docker compose", "docker json-file", "kubernetes", "journald", "syslog with times")
+    return (*bare, *(CARRIERS[name](bare[0]) for name in names))
+
+
+@cache
 def prompted() -> tuple[bytes, bytes]:
     """Logs of servers that print prompts: what stands beside one is read as without it."""
     logs = (_LOGS / name for name in ("llama-server-b7964.log", "vllm-v1.log"))
@@ -76,14 +87,34 @@ def documents() -> tuple[bytes, ...]:
 
 @cache
 def records() -> tuple[Any, ...]:
-    """Their values, and of those with a record a line a list of these."""
+    """Their values with short lists, and of those with a record a line a list of these."""
     found = []
     for data in documents():
         try:
-            found.append(json.loads(data))
+            found.append(_shortened(json.loads(data)))
         except ValueError:
-            found.append([json.loads(line) for line in data.splitlines() if line.strip()])
+            found.append([_shortened(json.loads(line)) for line in data.splitlines() if line.strip()])
     return tuple(found)
+
+
+@cache
+def short_documents() -> tuple[bytes, ...]:
+    """Documents with short lists, each value on a line of its own, and those with a record a line."""
+    found = []
+    for data in documents():
+        try:
+            found.append(json.dumps(_shortened(json.loads(data)), indent=0))
+        except ValueError:
+            records = (json.loads(line) for line in data.splitlines() if line.strip())
+            found.append("\n".join(json.dumps(_shortened(record)) for record in records))
+    return tuple(map(str.encode, found))
+
+
+def _shortened(value: Any) -> Any:
+    """The value with no more than three of what a list holds: more of the same is read in the same way."""
+    if isinstance(value, list):
+        return [_shortened(one) for one in value[:3]]
+    return {key: _shortened(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 @cache
@@ -137,45 +168,6 @@ def compressed() -> tuple[bytes, ...]:
         lzma.compress(log),
     )
     return log, *packed, *(one + one for one in packed), gzip.compress(bytes(1 << 16), mtime=0)
-
-
-# --- GGUF
-
-_U32, _STRING, _ARRAY = 4, 8, 9
-
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack("<Q", len(data)) + data
-
-
-def _fact(key: str, kind: int, value: bytes) -> bytes:
-    return _text(key) + struct.pack("<I", kind) + value
-
-
-@cache
-def gguf() -> tuple[bytes, ...]:
-    """Files with some metadata and tensors, one without either, and one of the other byte order."""
-    facts = [
-        _fact("general.architecture", _STRING, _text("llama")),
-        _fact("general.file_type", _U32, struct.pack("<I", 15)),
-        _fact("llama.block_count", _U32, struct.pack("<I", 2)),
-        _fact("llama.attention.head_count", _U32, struct.pack("<I", 4)),
-        _fact("llama.attention.head_count_kv", _ARRAY, struct.pack("<IQ2I", _U32, 2, 2, 1)),
-        _fact("llama.embedding_length", _U32, struct.pack("<I", 32)),
-        _fact("llama.expert_count", _U32, struct.pack("<I", 4)),
-        _fact("llama.expert_used_count", _U32, struct.pack("<I", 2)),
-        _fact("tokenizer.ggml.tokens", _ARRAY, struct.pack("<IQ", _STRING, 2) + _text("a") + _text("b")),
-    ]
-    tensors = [
-        _text(name) + struct.pack("<IQQIQ", 2, 32, 2, 0, 256 * at)
-        for at, name in enumerate(("token_embd.weight", "blk.0.ffn_up_exps.weight"))
-    ]
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(facts))
-    body = head + b"".join(facts) + b"".join(tensors)
-    whole = body + bytes(-len(body) % 32) + bytes(512)
-    empty = b"GGUF" + struct.pack("<IQQ", 3, 0, 0)
-    return whole, empty, b"GGUF" + struct.pack(">IQQ", 3, 0, 0), whole[:100]
 
 
 FORMAT_FILE = """\
@@ -239,11 +231,10 @@ def answers() -> tuple[Any, ...]:
 def carried() -> tuple[bytes, ...]:
     """Lines in each of the wrappings, one inside another."""
     log = b"slot print_timing: id  0 | task 7 | prompt eval time =     100.00 ms /    50 tokens\n"
-    wrapped = [carry(log).rstrip(b"\n") for carry in CARRIERS.values()]
-    twice = [
-        carry(one + b"\n").rstrip(b"\n") for carry in list(CARRIERS.values())[:6] for one in wrapped[::3]
-    ]
-    return (*wrapped, *twice, *lines()[::9])
+    wrapped = {name: carry(log).rstrip(b"\n") for name, carry in CARRIERS.items()}
+    texts = [line for name, line in wrapped.items() if name not in ENCODED]
+    twice = [carry(one + b"\n").rstrip(b"\n") for carry in list(CARRIERS.values())[:6] for one in texts[::3]]
+    return (*wrapped.values(), *twice, *lines()[::9])
 
 
 @cache
