@@ -164,16 +164,16 @@ class Search:
     def _gather(self) -> None:
         """The needles of the formats that are awake, in their order, and the words that wake the others."""
         self._trials: dict[bytes, list[Trial]] = {}
-        self._words: dict[bytes, list[Format]] = {}
+        asleep = []
         for fmt in self._formats:
             places = self._places.get(fmt)
             if places is None or not places.everywhere:
-                for word in _spellings(*fmt.identify):
-                    self._words.setdefault(word, []).append(fmt)
+                asleep.append(fmt)
             for line in fmt.lines if places else ():
                 for needle in _spellings(line.needle):
                     trial = Trial(line, fmt, self.awake[fmt], self._places[fmt])
                     self._trials.setdefault(needle, []).append(trial)
+        self._words = _words(tuple(asleep))
         self._rank = {literal: rank for rank, literal in enumerate({**self._trials, **self._words})}
         self._known: dict[tuple[bytes, ...], Known] = {}
 
@@ -307,11 +307,22 @@ def _numberless(text: bytes) -> bytes:
     return _BLANKS.sub(b" ", _DIGITS.sub(b"0", text))
 
 
+@lru_cache(maxsize=64)
+def _words(formats: tuple[Format, ...]) -> dict[bytes, list[Format]]:
+    """What formats wake by; a log wakes few, so others of the same engines share it."""
+    words: dict[bytes, list[Format]] = {}
+    for fmt in formats:
+        for word in _spellings(*fmt.identify):
+            words.setdefault(word, []).append(fmt)
+    return words
+
+
 def _of(held: int, literals: list[bytes]) -> list[bytes]:
     """Those of the literals whose bits are set."""
     return [literal for bit, literal in enumerate(literals) if held >> bit & 1]
 
 
+@cache
 def _spellings(*literals: bytes) -> set[bytes]:
     """Literals as they may stand in a log: JSON escapes quotes and backslashes, docker's three signs more."""
     escaped = [literal.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for literal in literals]

@@ -188,3 +188,10 @@ def test_a_queue_that_no_line_tells_of_is_not_invented() -> None:
 def test_a_start_that_failed_says_why(build: str, scenario: str, cause: str) -> None:
     events = read((LOGS / build / scenario / "server.log").read_bytes()).events
     assert f"the model could not be loaded: {cause}" in {event.detail for event in events}
+
+
+def test_no_slot_is_below_zero() -> None:
+    head = "slot update_slots: id  -1 | task 0 | "
+    prompt = f"{head}new prompt, n_ctx_slot = 8192, n_keep = 0, task.n_tokens = 1300\n"
+    log = read(f"{prompt}image slice encoded in 412 ms\n".encode())
+    assert [event.slot for event in log.events] == [None]

@@ -178,3 +178,22 @@ def test_formats_of_others_may_read_any_of_these_lines(literal: bytes) -> None:
 class _Toy(Reader):
     def seen(self, m: re.Match[bytes], at: At) -> None:
         self.process.emit(Interval(line=at.number, engine="toy", running=int(m["last"])))
+
+
+@pytest.mark.parametrize("slot", ["1", "9" * 20])
+@pytest.mark.parametrize("task", ["3", "9" * 20, "-" + "9" * 20])
+def test_ids_beyond_all_numbers_are_read_alike(slot: str, task: str) -> None:
+    lines = server_log(random.Random(3), 900)
+    launch = f"0.01.500.000 I slot launch_slot_: id  {slot} | task {task} | processing task, is_child = 0"
+    lines.insert(next(at for at, line in enumerate(lines) if b"launch_slot_" in line), launch.encode())
+    _is_read_alike(b"".join(line + b"\n" for line in lines))
+
+
+@pytest.mark.parametrize("which", [5, 40, 200, 400])
+@pytest.mark.parametrize("number", [b"9007199254740992.00", b"2678400001.00"])
+def test_times_of_more_than_a_month_are_read_alike(number: bytes, which: int) -> None:
+    lines, words = server_log(random.Random(1), 900), b"      total time = "
+    at = [at for at, line in enumerate(lines) if words in line][which]
+    before, _, after = lines[at].partition(words)
+    lines[at] = before + words + number + after[after.index(b" ms /") :]
+    _is_read_alike(b"".join(line + b"\n" for line in lines))

@@ -29,7 +29,7 @@ def _value(group: bytes, keys: bytes, pattern: bytes = rb"-?\d+") -> bytes:
 
 
 _RATE = rb"(?=.*eval time [^(]{0,40}" + PER_SECOND + rb")?"
-_TASK = _value(b"slot", b"id_slot|slot_id") + _value(b"task", b"id_task|task_id")
+_TASK = _value(b"slot", b"id_slot|slot_id", rb"\d+") + _value(b"task", b"id_task|task_id")
 _CLOCKS = rb'(?P<clock>(?!))?(?=.*[ ,{]"?timestamp"?[=:](?P<epoch>\d{1,10})(?!\d))?'
 
 

@@ -6,7 +6,7 @@ from parsers.formats.base import line
 from parsers.formats.llama_cpp import HEAD
 from parsers.formats.rates import PER_SECOND
 
-SLOT = HEAD + rb"slot +[^\s|]+: id +(?P<slot>-?\d+) \| task +(?P<task>-?\d+) \| *"
+SLOT = HEAD + rb"slot +[^\s|]+: id +(?P<slot>\d+) \| task +(?P<task>-?\d+) \| *"
 """The prefix of every line about a slot; task is -1 while one is being chosen."""
 
 MS_PER = rb"time = +(?P<ms>[\d.]+) ms / +(?P<tokens>\d+) (?:tokens|runs)"

@@ -17,7 +17,7 @@ from parsers.formats.llama_server.cache import WHOLE
 from parsers.formats.llama_server.own import SAME_RUN_CLOCK_SLACK_MS
 from parsers.formats.llama_server.task import ENGINE, Task
 from parsers.formats.llama_server.usual import KINDS, LINES, ServerLines
-from parsers.formats.possible import are_parts
+from parsers.formats.possible import LONGEST_MS, are_parts, is_possible
 from parsers.formats.rates import fit
 from parsers.framing import datetime_of, moment_of
 from parsers.records import Columns, Request
@@ -184,6 +184,7 @@ class _Stretch:
             self.ms[self.first[kind][task]] for kind in (PREFILL, DECODE, TOTAL)
         )
         strange |= ~are_parts(prefill_ms + decode_ms, total_ms)
+        strange |= np.maximum.reduce([prefill_ms, decode_ms, total_ms]) > LONGEST_MS
         if self._lines.framed.clocked:
             started, finished = self.times[self.launch[task]], self.times[self.first[TOTAL][task]]
             strange |= (started > finished) | np.isnat(finished)
@@ -304,8 +305,10 @@ class _Stretch:
 
 def _told(task: Task) -> Iterator[_Told]:
     """The lines that told of an open task."""
-    slot = _NOBODY if task.slot is None else task.slot
-    if task.task is None or task.clock_ms is None or not task.is_plain:
+    slot = _NOBODY if task.slot is None or not is_possible(task.slot) else task.slot
+    said = task.slot, task.task, task.prompt, task.cached, task.clock_ms, task.total_ms
+    can_be = all(map(is_possible, (*said, *(task.prefill or ()), *(task.decode or ()))))
+    if task.task is None or task.clock_ms is None or not (task.is_plain and can_be):
         yield _Told(LAUNCH, slot, _NOBODY, time=moment_of(None))
         return
     at, began, ended = task.at, moment_of(task.started_at), moment_of(task.finished_at)
