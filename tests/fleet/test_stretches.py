@@ -33,7 +33,7 @@ def rows(parts: list[Part]) -> dict[str, pl.DataFrame]:
 
 def test_stretches_join_to_what_one_reader_finds(tmp_path: Path) -> None:
     log = tmp_path / "mixed.log"
-    write(log, 5_000_000, KINDS["mixed"])
+    write(log, 9_000_000, KINDS["mixed"])
     task = Task(Input(str(log)))
     whole = [part for _, part in Here().parts([task])]
     found: list[Part] = []
