@@ -42,6 +42,6 @@ def check(m: Measures) -> Caveat | None:
         return None
     return Caveat(
         ID,
-        f"{short.height} of {timed.height} requests evaluated fewer than {SHORT_TOKENS} prompt tokens: their "
-        "prefill rate means nothing and is not shown or used.",
+        f"{short.height:,} of {timed.height:,} requests evaluated fewer than {SHORT_TOKENS} prompt tokens: "
+        "their prefill rate means nothing and is not shown or used.",
     )

@@ -39,4 +39,4 @@ def check(m: Measures) -> Caveat | None:
     which = " and ".join(sorted(set(apart["kind"].to_list())))
     requests = "request is" if apart.height == 1 else "requests are"
     timed = "" if apart["total_ms"].drop_nulls().len() else "; the log has no times for them"
-    return Caveat(ID, f"{apart.height} {which} {requests} not in the phase split{timed}.")
+    return Caveat(ID, f"{apart.height:,} {which} {requests} not in the phase split{timed}.")

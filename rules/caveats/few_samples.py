@@ -42,9 +42,9 @@ def check(m: Measures) -> Caveat | None:
     few = []
     longer = (prefills["prefill_tokens"] >= cached_prefill_noise.SHORT_TOKENS).any()
     if longer and m.prefill_samples < FEW and cached_prefill_noise.check(m) is None:
-        few.append(f"prefill {m.prefill_samples} of {prefills.height} requests")
+        few.append(f"prefill {m.prefill_samples} of {prefills.height:,} requests")
     if decodes.height and m.decode_samples < FEW:
-        few.append(f"decode {m.decode_samples} of {decodes.height} requests")
+        few.append(f"decode {m.decode_samples} of {decodes.height:,} requests")
     if not few:
         return None
     return Caveat(

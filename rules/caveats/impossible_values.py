@@ -45,7 +45,7 @@ def check(m: Measures) -> Caveat | None:
     rest_ms = float((guessed["total_ms"] - guessed["decode_ms"]).clip(0).sum())
     if guessed.height and rest_ms:
         said += (
-            f" Total less decode suggests about {duration(rest_ms)} of prefill in {guessed.height} "
+            f" Total less decode suggests about {duration(rest_ms)} of prefill in {guessed.height:,} "
             f"{'request' if guessed.height == 1 else 'requests'}, which no number here contains."
         )
     return Caveat(ID, said, of_all=True)

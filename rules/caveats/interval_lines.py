@@ -49,7 +49,7 @@ def check(m: Measures) -> Caveat | None:
     )
     told = "answer" if m.intervals["source"].str.starts_with("http").all() else "stats line"
     one = averaged.height == 1
-    what = f"The only {told} is an average" if one else f"The {averaged.height} {told}s are averages"
+    what = f"The only {told} is an average" if one else f"The {averaged.height:,} {told}s are averages"
     return Caveat(
         ID,
         f"{what} {over}over all requests, idle time included: no "

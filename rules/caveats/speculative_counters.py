@@ -42,6 +42,6 @@ def check(m: Measures) -> Caveat | None:
     share = f" ({percent(accepted / proposed)} of {proposed:,} draft tokens accepted)" if proposed else ""
     return Caveat(
         ID,
-        f"{drafted.height} of {m.generations.height} requests used speculation{share}: generated tokens "
+        f"{drafted.height:,} of {m.generations.height:,} requests used speculation{share}: generated tokens "
         "include accepted drafts, so time per token does not measure the memory's speed.",
     )

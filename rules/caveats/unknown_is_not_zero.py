@@ -44,7 +44,7 @@ def check(m: Measures) -> Caveat | None:
     named = [f"{name} of {n}" for name, n in unknown.items() if n]
     if not named:
         return None
-    said = f"Not logged, which is not 0: {', '.join(named)} of {rows.height} requests."
+    said = f"Not logged, which is not 0: {', '.join(named)} of {rows.height:,} requests."
     full = m.setup.verbosity is not None and m.setup.verbosity >= FULL_VERBOSITY
     if unknown["cached tokens"] and has_switch(CACHED, m.engine) and not full:
         said += f" Cached tokens are told by {switch(m, CACHED)}."

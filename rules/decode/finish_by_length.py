@@ -87,8 +87,8 @@ def check(m: Measures) -> Answer:
     fixed = cut.height == known.height and _one_cap(cut) and not by_context
     return RULE.finding(
         confidence=Confidence.POSSIBLE if fixed else Confidence.LIKELY,
-        why=f"{cut.height} of {known.height} answers did not end by themselves but {where}: their readers "
-        f"got a part of them{', unless a fixed length was asked for' if fixed else ''}.",
+        why=f"{cut.height:,} of {known.height:,} answers did not end by themselves but {where}: their "
+        f"readers got a part of them{', unless a fixed length was asked for' if fixed else ''}.",
         evidence=(
             m.evidence("answers ended for length", cut.height, "requests", rows=cut),
             m.evidence("of those whose end is logged", round(share, 4), "share"),

@@ -97,7 +97,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("too little time to matter")
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{paused.height} requests that came after a pause of {duration(t['pause_ms'])} or more took "
+        why=f"{paused.height:,} requests that came after a pause of {duration(t['pause_ms'])} or more took "
         f"{duration(wake_ms)} longer to read their prompt than requests with as many tokens and no pause "
         "before.",
         evidence=(

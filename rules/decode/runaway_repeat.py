@@ -80,7 +80,7 @@ def check(m: Measures) -> Answer:
     said = (stopped["finish_reason"] == "length").any() or stopped["truncated"].any()
     return RULE.finding(
         confidence=Confidence.LIKELY if said else Confidence.POSSIBLE,
-        why=f"{stopped.height} of {rows.height} answers ran on to "
+        why=f"{stopped.height:,} of {rows.height:,} answers ran on to "
         f"{median(stopped.select('output_tokens')):,.0f} tokens until a limit stopped them, where the median "
         f"answer has {usual:,.0f}. They took {duration(float(stopped['decode_ms'].sum()))} of "
         f"{duration(m.wall_ms)}.",

@@ -85,7 +85,7 @@ def check(m: Measures) -> Answer:
     gb_s = median(slow.select(pl.col("weights") / (1e6 * pl.col("reading_ms")))) or 0.0
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{slow.height} of {timed.height} loads took {duration(median(slow.select('load_ms')))} for "
+        why=f"{slow.height:,} of {timed.height:,} loads took {duration(median(slow.select('load_ms')))} for "
         f"{size(median(slow.select('weights')))} of weights: {gb_s:.2g} GB/s, where a plain NVMe disk gives "
         f"{NVME_GB_S:.0f}.",
         evidence=(

@@ -74,8 +74,8 @@ def check(m: Measures) -> Answer:
     known = turns["gap_ms"].count() == turns.height
     return RULE.finding(
         confidence=Confidence.LIKELY if known else Confidence.POSSIBLE,
-        why=f"{turns.height} requests loaded their model again because another one had been used in between "
-        f"({', '.join(models[:3])}{' and others' if len(models) > 3 else ''}), "
+        why=f"{turns.height:,} requests loaded their model again because another one had been used in "
+        f"between ({', '.join(models[:3])}{' and others' if len(models) > 3 else ''}), "
         f"{duration(median(turns.select('load_ms')))} each: {duration(load_ms)} in all.",
         evidence=(
             m.evidence("loads after another model's turn", turns.height, "requests", rows=turns),

@@ -83,7 +83,7 @@ def check(m: Measures) -> Answer:
         return _from_starts(m, changed)
     share = again.height / rows.height
     if again.height < SEVERAL and share < m.thresholds(RULE)["again_share"]:
-        return NotApplicable(f"1 of {rows.height} requests loaded the model again")
+        return NotApplicable(f"1 of {rows.height:,} requests loaded the model again")
     load_ms, each_ms = float(again["load_ms"].sum()), median(again.select("load_ms")) or 0.0
     if not m.worth(load_ms, again.height):
         return NotApplicable("too little time to matter")
@@ -96,7 +96,7 @@ def check(m: Measures) -> Answer:
     return RULE.finding(
         title=_title(again.height, share),
         confidence=Confidence.CERTAIN if named else likely,
-        why=f"{again.height} of {rows.height} requests loaded the model again, {duration(each_ms)} each, "
+        why=f"{again.height:,} of {rows.height:,} requests loaded the model again, {duration(each_ms)} each, "
         f"{after}.{_differences(changed)}",
         evidence=(
             m.evidence("loads after a request to the same model", again.height, "requests", rows=again),

@@ -101,7 +101,7 @@ def _cut(m: Measures, cuts: pl.DataFrame, total: int, context: int) -> Finding |
     return RULE.finding(
         confidence=Confidence.LIKELY if needed is None else Confidence.CERTAIN,
         why=f"{m.setup.slots} slots divide {count(total)} tokens of context: {count(context)} each. Prompts "
-        f"cut or refused for their length: {cuts.height}; {told}. One context for all slots would hold "
+        f"cut or refused for their length: {cuts.height:,}; {told}. One context for all slots would hold "
         f"{'it' if needed else count(total)}.",
         evidence=(
             m.evidence("prompts cut or refused", cuts.height, rows=cuts),

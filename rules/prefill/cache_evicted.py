@@ -191,7 +191,7 @@ def _finding(
     kept, came = median(lost.select("kept")) or 0.0, median(lost.select("cached_tokens")) or 0.0
     return RULE.finding(
         confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
-        why=f"{why} {lost.height} turns found {came:,.0f} tokens where {kept:,.0f} had been, and spent "
+        why=f"{why} {lost.height:,} turns found {came:,.0f} tokens where {kept:,.0f} had been, and spent "
         f"{duration(float(lost['prefill_ms'].sum()))} reading.",
         evidence=(
             *where,
@@ -222,7 +222,7 @@ def _windows(m: Measures) -> Answer:
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
         why=f"{percent(before)} of the prompt tokens came from the cache while it had room, and "
-        f"{percent(hits)} in the {full.height} windows in which it was full: what could be shared may have "
+        f"{percent(hits)} in the {full.height:,} windows in which it was full: what could be shared may have "
         "been pushed out.",
         evidence=(
             m.evidence("hit rate with room, median", before, "share", rows=roomy),

@@ -114,7 +114,7 @@ def _off(m: Measures, told: pl.DataFrame, repeats: pl.DataFrame, *, sure: bool) 
     return RULE.finding(
         title="The same prompt is read whole again each time" if sure else None,
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
-        why=f"{repeats.height} prompts {which}, {tokens:,.0f} tokens, and each was read whole, "
+        why=f"{repeats.height:,} prompts {which}, {tokens:,.0f} tokens, and each was read whole, "
         f"{duration(each_ms)} a time. In this log no prompt ever came from the cache. {then}",
         evidence=(
             m.evidence(label, repeats.height, "requests", rows=repeats),
@@ -137,7 +137,7 @@ def _switched_off(m: Measures) -> Answer:
         title="Prefix caching is off",
         confidence=Confidence.POSSIBLE,
         fault=False,
-        why=f"The engine says that prefix caching is off, and prompts were read in {read.height} busy "
+        why=f"The engine says that prefix caching is off, and prompts were read in {read.height:,} busy "
         "windows. Prompts that begin alike are each read whole; how much they share is not logged.",
         evidence=(
             m.stated("prefix_caching", "prefix caching"),

@@ -88,7 +88,7 @@ def check(m: Measures) -> Answer:
     return RULE.finding(
         confidence=Confidence.LIKELY,
         why=f"The prompt stopped growing at about {size:,.0f} tokens, though a turn adds some {step:,.0f}: "
-        f"old text is dropped every time. {full.height} such turns evaluated {evaluated:,.0f} tokens each, "
+        f"old text is dropped every time. {full.height:,} such turns evaluated {evaluated:,.0f} tokens each, "
         f"{duration(float(full['prefill_ms'].sum()))} in all; the turns before had come from the cache.",
         evidence=(
             m.evidence("prompt since it stopped growing, median", size, "tokens", rows=full),

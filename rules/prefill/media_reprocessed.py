@@ -80,7 +80,7 @@ def check(m: Measures) -> Answer:
     encoded = f", {duration(encoding_ms)} of it encoding" if encoding_ms else ""
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{missed.height} turns with images found {came:,.0f} tokens in the cache where {held:,.0f} "
+        why=f"{missed.height:,} turns with images found {came:,.0f} tokens in the cache where {held:,.0f} "
         f"could have been, and spent {duration(float(missed['prefill_ms'].sum()))} reading{encoded}.",
         evidence=(
             m.evidence("from the cache, median turn with images", came, "tokens", rows=missed),

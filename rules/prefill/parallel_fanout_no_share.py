@@ -92,8 +92,8 @@ def check(m: Measures) -> Answer:
     whose = "the same text" if same else "what may be the same text"
     return RULE.finding(
         confidence=Confidence.LIKELY if same else Confidence.POSSIBLE,
-        why=f"{bursts.height} requests start in bursts of up to {size}, each burst with prompts of one "
-        f"length, {tokens:,.0f} tokens in the median. {again.height} of them read {whose} once more, in "
+        why=f"{bursts.height:,} requests start in bursts of up to {size}, each burst with prompts of one "
+        f"length, {tokens:,.0f} tokens in the median. {again.height:,} of them read {whose} once more, in "
         f"{duration(float(again['prefill_ms'].sum()))}, since hardly any of it was in the cache for them.",
         evidence=(
             m.evidence("requests in bursts of equal prompts", bursts.height, "requests", rows=bursts),

@@ -76,9 +76,9 @@ def check(m: Measures) -> Answer:
     most = m.overlap.most or 2
     return RULE.finding(
         confidence=Confidence.LIKELY,
-        why=f"{beside.height} prompts were read beside other requests and took {slowdown:.1f} times as long "
-        f"as this log's {solo.height} prompts that were read alone: {duration(longer_ms)} more in all. Up to "
-        f"{count(most)} requests ran at once.",
+        why=f"{beside.height:,} prompts were read beside other requests and took {slowdown:.1f} times as "
+        f"long as this log's {solo.height:,} prompts that were read alone: {duration(longer_ms)} more in "
+        f"all. Up to {count(most)} requests ran at once.",
         evidence=(
             m.evidence(
                 "time beside others over time alone, median", round(slowdown, 2), "times", rows=beside

@@ -89,7 +89,7 @@ def _requests(m: Measures, block: int) -> Answer:
         return NotApplicable("too little time to matter")
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"The cache shares blocks of {block:,} tokens, the shortest of {told.height} prompts has "
+        why=f"The cache shares blocks of {block:,} tokens, the shortest of {told.height:,} prompts has "
         f"{shortest:,}, and not one token ever came from the cache. What all prompts begin with is shorter "
         "than a block, so it can't be shared.",
         evidence=(
@@ -112,7 +112,7 @@ def _windows(m: Measures, block: int, least: float) -> Answer:
         return NotApplicable("the prefix cache hits, or too few windows tell")
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"In {read.height} busy windows prompts were read and the prefix cache never hit. It shares "
+        why=f"In {read.height:,} busy windows prompts were read and the prefix cache never hit. It shares "
         f"whole blocks of {block:,} tokens: if prompts have less than that in common, it can't.",
         evidence=(
             m.stated("block_tokens", "block of the prefix cache", unit="tokens"),

@@ -123,7 +123,7 @@ def check(m: Measures) -> Answer:
         whose, rest = "requests, each longer than the one before,", "the rest"
     return RULE.finding(
         confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
-        why=f"{missed.height} {whose} found {parts:,.0f} tokens in the cache where {reusable:,.0f} could "
+        why=f"{missed.height:,} {whose} found {parts:,.0f} tokens in the cache where {reusable:,.0f} could "
         f"have been, and spent {duration(prefill_ms)} reading {rest}. "
         + _where(parts, never=never, likely=likely),
         evidence=(
@@ -176,10 +176,10 @@ def _not_brought_back(m: Measures) -> Answer:
     kept, came = median(out.lost.select("kept")) or 0.0, median(out.lost.select("cached_tokens")) or 0.0
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{out.lost.height} requests, each seemingly a turn of one of {out.sessions} conversations that "
-        f"share a slot, found {came:,.0f} tokens in the cache where {kept:,.0f} could have been. The prompt "
-        "cache in the machine's memory is on and has room: it would have brought them back, up to the first "
-        "token that differs.",
+        why=f"{out.lost.height:,} requests, each seemingly a turn of one of {out.sessions} conversations "
+        f"that share a slot, found {came:,.0f} tokens in the cache where {kept:,.0f} could have been. The "
+        "prompt cache in the machine's memory is on and has room: it would have brought them back, up to the "
+        "first token that differs.",
         evidence=(
             m.evidence("from the cache, median turn", came, "tokens", rows=out.lost),
             m.evidence("left by the turn before, median", kept, "tokens"),

@@ -100,7 +100,7 @@ def check(m: Measures) -> Answer:
     prompt = median(rows.select("prompt")) or 0.0
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{rows.height} prompts of about {prompt:,.0f} tokens ({lengths(rows)}) get answers of "
+        why=f"{rows.height:,} prompts of about {prompt:,.0f} tokens ({lengths(rows)}) get answers of "
         f"{percent(answer)} of their length, and reading them takes {duration(prefill_ms)}. If each holds "
         f"{CHUNKS} retrieved chunks, {KEPT_CHUNKS} may do.",
         evidence=(

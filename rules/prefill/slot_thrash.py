@@ -92,13 +92,13 @@ def check(m: Measures) -> Answer:
         return NotApplicable("too little time to matter")
 
     kept, came = median(lost.select("kept")) or 0.0, median(lost.select("cached_tokens")) or 0.0
-    contrast = f" The {alone.height} turns with nothing in between found theirs." if likely else ""
+    contrast = f" The {alone.height:,} turns with nothing in between found theirs." if likely else ""
     evicted = m.events.filter(pl.col("kind") == "cache_miss")
     return RULE.finding(
         confidence=Confidence.LIKELY if likely else Confidence.POSSIBLE,
         why=f"Up to {sessions} conversations take turns on {plural(told['slot'].n_unique(), 'slot')}. "
-        f"{lost.height} turns came back to a slot that another had used: they found {came:,.0f} tokens where "
-        f"{kept:,.0f} had been, and spent "
+        f"{lost.height:,} turns came back to a slot that another had used: they found {came:,.0f} tokens "
+        f"where {kept:,.0f} had been, and spent "
         f"{duration(float(lost['prefill_ms'].sum()))} reading their history again.{contrast}",
         evidence=(
             m.evidence("turns whose slot was taken", lost.height, "requests", rows=lost),

@@ -70,8 +70,8 @@ def check(m: Measures) -> Answer:
     remedies = RULE.remedies if window_first else RULE.remedies[1:]
     return RULE.finding(
         confidence=Confidence.CERTAIN,
-        why=f"The engine says so {said.height} times. {again.height} of these requests continued what their "
-        f"slot held, {reusable:,.0f} tokens in the median, and read it again: {duration(prefill_ms)}.",
+        why=f"The engine says so {said.height:,} times. {again.height:,} of these requests continued what "
+        f"their slot held, {reusable:,.0f} tokens in the median, and read it again: {duration(prefill_ms)}.",
         evidence=(
             m.evidence("lines that say so", said.height, rows=said),
             m.evidence("tokens the slot held, median", reusable, "tokens", rows=again),

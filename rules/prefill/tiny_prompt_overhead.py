@@ -87,8 +87,9 @@ def check(m: Measures) -> Answer:
     took_ms, needed_ms = median(rows.select("prefill_ms")), median(rows.select("needed_ms"))
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{rows.height} of {m.generations.height} requests evaluated fewer than {t['tiny_tokens']:.0f} "
-        f"tokens, yet waited {duration(took_ms)} for it, where about {duration(needed_ms)} would do.",
+        why=f"{rows.height:,} of {m.generations.height:,} requests evaluated fewer than "
+        f"{t['tiny_tokens']:.0f} tokens, yet waited {duration(took_ms)} for it, where about "
+        f"{duration(needed_ms)} would do.",
         evidence=(
             m.evidence("prefill of these, median", took_ms, "ms", rows=rows),
             m.evidence("evaluated by these, median", median(rows.select("prefill_tokens")), "tokens"),

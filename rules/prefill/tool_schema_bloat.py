@@ -104,7 +104,7 @@ def check(m: Measures) -> Answer:
     answer = median(rows.select("output_tokens")) or 0.0
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"None of {rows.height} prompts is under {shortest:,} tokens, for answers of {answer:,.0f}. "
+        why=f"None of {rows.height:,} prompts is under {shortest:,} tokens, for answers of {answer:,.0f}. "
         f"{cached:,.0f} of them come from the cache; the rest was read every time, "
         f"{duration(float(told['prefill_ms'].sum()))} in all. It may be instructions and tools.",
         evidence=(

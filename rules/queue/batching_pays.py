@@ -93,7 +93,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("too little time to matter")
     return RULE.finding(
         confidence=Confidence.POSSIBLE,
-        why=f"{rows.height} requests were sent one at a time, each as soon as the one before was done: "
+        why=f"{rows.height:,} requests were sent one at a time, each as soon as the one before was done: "
         f"{duration(m.wall_ms)} in a row. If they don't need each other's answers, {AT_ONCE} at once share "
         "each read of the weights.",
         evidence=(

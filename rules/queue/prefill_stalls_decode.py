@@ -126,7 +126,7 @@ def _requests(m: Measures) -> Answer:
     return RULE.finding(
         confidence=Confidence.LIKELY,
         why=f"A token takes {slow_ms:,.0f} ms where other prompts are read meanwhile and {clear_ms:,.0f} ms "
-        f"where none is. {stalled.height} answers stood beside prompts for "
+        f"where none is. {stalled.height:,} answers stood beside prompts for "
         f"{duration(float(stalled['stalled_ms'].sum()))}, one of them for "
         f"{duration(float(longest['stalled_ms'][0]))}.",
         evidence=(
@@ -174,7 +174,7 @@ def _intervals(m: Measures) -> Answer:
     lasted = "" if stall.lost_ms is None else f", {duration(float(stall.rows['span_ms'].sum()))} in all"
     return RULE.finding(
         confidence=Confidence.LIKELY,
-        why=f"In {stall.rows.height} {what}{lasted}, prompts were read and running answers got "
+        why=f"In {stall.rows.height:,} {what}{lasted}, prompts were read and running answers got "
         f"{rate(stall.slow)}; without prompts one answer gets {rate(stall.clear)}.{_smaller(m, stall)}",
         evidence=tuple(_evidence(m, stall, what)),
         requests=largest(stall.rows["running"]) or 0,

@@ -168,7 +168,7 @@ def _intervals(m: Measures) -> Answer:
     what = SAMPLES[str(busy["kind"][0])] if busy.height else "windows"
     waiting = busy.filter(pl.col("waiting") > 0)
     if not waiting.height or waiting.height < m.thresholds(RULE)["waiting_share"] * busy.height:
-        return NotApplicable(f"requests were waiting in {waiting.height} of {busy.height} busy {what}")
+        return NotApplicable(f"requests were waiting in {waiting.height:,} of {busy.height:,} busy {what}")
     if while_stalled(m, waiting):
         return NotApplicable("they wait while long prompts are read, and prefill-stalls-decode says it")
     peak, running = (largest(rows) for rows in (waiting["waiting"], busy["running"]))
@@ -176,7 +176,7 @@ def _intervals(m: Measures) -> Answer:
     held, batch = holdup(m, waiting), drains(busy)
     sure = held.sure and not batch and waiting.height >= WAITING_WINDOWS
     why = (
-        f"In {waiting.height} of {busy.height} busy {what} requests were waiting, up to {peak}, "
+        f"In {waiting.height:,} of {busy.height:,} busy {what} requests were waiting, up to {peak}, "
         f"with at most {running} running"
         + (f" of {cap} allowed" if cap else "")
         + (f"; the KV cache was {percent(kv_usage)} full. " if kv_usage is not None else ". ")
@@ -225,8 +225,9 @@ def _unnamed(m: Measures) -> Finding | None:
     return RULE.finding(
         title="Requests may be waiting for a free slot",
         confidence=Confidence.POSSIBLE,
-        why=f"{waited.height} of {rows.height} requests took {duration(median(waited.select('beyond_ms')))} "
-        f"longer than their load, prefill and decode together{meanwhile}: {duration(beyond_ms)} of "
+        why=f"{waited.height:,} of {rows.height:,} requests took "
+        f"{duration(median(waited.select('beyond_ms')))} longer than their load, prefill and decode "
+        f"together{meanwhile}: {duration(beyond_ms)} of "
         f"{duration(m.wall_ms)}. They may have waited for a free slot.",
         evidence=(
             m.evidence("latency beyond load, prefill and decode", round(beyond_ms, 1), "ms"),
@@ -258,15 +259,15 @@ def _inferred(m: Measures) -> Answer:
     why, evidence, fixes = [], [], []
     if queued:
         why.append(
-            f"{started.height} of {timed.height} requests started within {AT_ONCE_MS:.0f} ms of another's "
-            f"end, with all {slots} slots busy until then. They may have been waiting for it; or {slots} "
-            "clients each send their next request when the last one is done, and nobody waits."
+            f"{started.height:,} of {timed.height:,} requests started within {AT_ONCE_MS:.0f} ms of "
+            f"another's end, with all {slots} slots busy until then. They may have been waiting for it; or "
+            f"{slots} clients each send their next request when the last one is done, and nobody waits."
         )
         evidence.append(m.evidence("started as a slot came free", started.height, "requests", rows=started))
         fixes.append(more_slots(m, slots or m.overlap.most))
     if blocked:
         why.append(
-            f"{held.height} cancelled request{'' if held.height == 1 else 's'} held a slot for "
+            f"{held.height:,} cancelled request{'' if held.height == 1 else 's'} held a slot for "
             f"{duration(held_ms)} after the client had left, since a cancel is seen only between "
             "batches; whoever came then had to wait."
         )

@@ -74,7 +74,7 @@ def check(m: Measures) -> Answer:
         return NotApplicable("the idle slots take little memory")
     return RULE.finding(
         confidence=Confidence.LIKELY,
-        why=f"{slots} slots are kept, and in {m.generations.height} requests no two ran at once. With "
+        why=f"{slots} slots are kept, and in {m.generations.height:,} requests no two ran at once. With "
         f"{room.used_slots} slots, {size(idle_bytes)} of the {size(room.kv_bytes)} of KV cache are free, or "
         "each request may have a longer context.",
         evidence=(

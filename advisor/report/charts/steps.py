@@ -18,7 +18,7 @@ def draw(d: Drawing) -> Chart | Missing | None:
     if not rows.height:
         return None
     if rows.height < ENOUGH:
-        return Missing(_TITLE, f"the log holds only {rows.height}")
+        return Missing(_TITLE, f"the log holds only {rows.height:,}")
     phases = rows.group_by("phase").agg(pl.len(), pl.col("span_ms").sum()).sort("span_ms", descending=True)
     total = float(rows["span_ms"].sum())
     parts = ", ".join(

@@ -95,7 +95,7 @@ def _says(shown: pl.DataFrame, of: int) -> str:
     span_ms = float(ends.max()) - float(shown["at"].min())  # type: ignore[arg-type]
     many = plural(of, "request")
     which = (
-        f"All {many}" if shown.height == of else f"{shown.height} of {many}, the stretch that took longest"
+        f"All {many}" if shown.height == of else f"{shown.height:,} of {many}, the stretch that took longest"
     )
     return (
         f"{which}: {duration(float(shown['total_ms'].sum()))} of request time within {duration(span_ms)}. "
