@@ -138,7 +138,7 @@ class Process:
     def forget(self, *facts: str) -> None:
         """Drop setup facts that no longer hold."""
         for fact in facts:
-            setattr(self.setup, fact, None)
+            setattr(self.setup, fact, Setup.model_fields[fact].get_default(call_default_factory=True))
             self.setup.origin.pop(fact, None)
 
     def start(self, at: At) -> None:

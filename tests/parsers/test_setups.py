@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers import Stream
+from parsers.formats.base import At
+from parsers.formats.process import Counts, Process
 from parsers.setup import Device, Setup, Setups
 from tests.parsers.reading import read
 from tests.parsers.scenarios import scenario
@@ -57,3 +59,14 @@ def test_restarts_cost_little_memory() -> None:
     assert [setup.line for setup in last][0::2] == [1, 1 + 2 * LOG.count(b"\n")]
     assert [stream.setup_of_run[run].line for run in (0, 1, 2)] == [setup.line for setup in last]
     assert stream.setup_of_run[1].model_dump() == last[1].model_dump()
+
+
+def test_devices_that_no_longer_hold_come_back_as_none() -> None:
+    """A benchmark on two devices has none of its own; when another process begins, its setup is put by."""
+    setups = Setups()
+    process = Process("log", Counts(), [], setups)
+    at = At(1, 0, None, b"", 1)
+    process.learn(at, devices=[Device(name="A GPU")], engine_version="b1")
+    process.forget("devices")
+    process.restart(at)
+    assert [setup.devices for setup in setups] == [[], []]
