@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from parsers.gathered import record_of, since_1970
+from parsers.gathered import record_of
 from parsers.json_logs import QUOTING, may_be_message, message_of, quoted_of
+from parsers.times import parse_iso, since_1970
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _PASTED_ANSI = re.compile(rb"(?:\^\[|#x1[bB]|\\x1b|\\u001b)\[[0-9;]*m")
@@ -267,17 +268,4 @@ def _quoted(match: re.Match[bytes]) -> bytes | None:
     try:
         return str(json.loads(b'"' + match["quoted"] + b'"')).encode()
     except (ValueError, UnicodeEncodeError):
-        return None
-
-
-def parse_iso(text: bytes | None) -> datetime | None:
-    """An ISO 8601 time with a zone as UTC to the microsecond; ``None`` if it is not one."""
-    if not text:
-        return None
-    try:
-        time = datetime.fromisoformat(text.decode("ascii", "replace"))
-        if time.tzinfo is UTC:
-            return time
-        return time.astimezone(UTC) if time.tzinfo else None
-    except (ValueError, OverflowError):
         return None

@@ -8,16 +8,18 @@ in another way is none of these.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from parsers.carriers import ISO_CLOCK, parse_iso, unwrap
+from parsers.carriers import ISO_CLOCK, unwrap
 from parsers.formats.base import At
 from parsers.printed import Layout
+from parsers.times import EPOCH, MICROSECOND, microseconds, parse_iso
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from numpy.typing import NDArray
 
     from parsers.blocks import Block
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 _NO_MOMENT = np.datetime64("NaT", "us")
 _NO_US = int(_NO_MOMENT.view(np.int64))
-_EPOCH, _US = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _TIME_OF_DAY = re.compile(rb"\d\d:\d\d:\d\d(?:[.,]\d+)?")
 _ISO = re.compile(ISO_CLOCK)
 _LONGEST = 160
@@ -39,12 +40,12 @@ def moment_of(time: datetime | None) -> np.datetime64:
 
 
 def _us(time: datetime | None) -> int:
-    return _NO_US if time is None else (time - _EPOCH) // _US
+    return _NO_US if time is None else microseconds(time)
 
 
 def datetime_of(moment: np.datetime64) -> datetime | None:
     """A time as rows have it."""
-    return None if np.isnat(moment) else _EPOCH + timedelta(microseconds=int(moment.astype(np.int64)))
+    return None if np.isnat(moment) else EPOCH + int(moment.astype(np.int64)) * MICROSECOND
 
 
 class Framed:

@@ -11,10 +11,13 @@ output), OKD's and Elastic's exported fields, and Docker's page on its driver.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parsers.json_logs import Message, lines_of, message_in, moment, object_of
+from parsers.times import parse_iso, since_1970
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _NAMES = ("CONTAINER_NAME", "SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT")
 _JOURNAL = [re.compile(rb'(?<!\\)"%b" ?: ?"([^"\\]+)"' % name.encode()) for name in _NAMES]
@@ -61,13 +64,6 @@ def sender_of(line: bytes) -> bytes | None:
     if b'"MESSAGE"' in line and b'"__REALTIME_TIMESTAMP"' in line:
         return next((found[1] for name in _JOURNAL if (found := name.search(line))), None)
     return None
-
-
-def since_1970(epoch_us: object) -> datetime | None:
-    """Microseconds as the journal writes them."""
-    if not (isinstance(epoch_us, str) and epoch_us.isascii() and epoch_us.isdigit() and len(epoch_us) < 18):
-        return None
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(epoch_us))
 
 
 def _of_a_pod(record: dict[str, Any], who: bytes) -> Record:
@@ -129,10 +125,4 @@ def _clock(value: object) -> datetime | None:
     """ISO 8601 with a zone, or seconds since 1970."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return moment(value * 1000)
-    if not isinstance(value, str):
-        return None
-    try:
-        time = datetime.fromisoformat(value)
-        return time.astimezone(UTC) if time.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
+    return parse_iso(value.encode("ascii", "replace")) if isinstance(value, str) else None

@@ -216,14 +216,8 @@ class Stream:
         if self._fast_way is None:
             from parsers.usual import FastWay
 
-            self._fast_way = FastWay(self._search, self._reader_of, self._read_line, self._count)
+            self._fast_way = FastWay(self._search, self._readers, self._read_line, self.matched)
         return self._fast_way
-
-    def _reader_of(self, label: bytes | None, fmt: Format) -> Reader | None:
-        return self._readers.get((label, fmt))
-
-    def _count(self, engine: str, lines: int) -> None:
-        self.matched[engine] += lines
 
     def _read_line(self, place: Place, raw: bytes, known: Known) -> None:
         """Read a line that may be an engine's; one that wakes formats is searched for again."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from parsers.records import TABLES, Columns, columns, schema
+from parsers.times import microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,8 +24,6 @@ CLOCKS: dict[str, str] = {
     "aggregates": "time",
 }
 """The column of each table that says when a row is of."""
-
-_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
 class Batches:
@@ -49,7 +47,7 @@ class Batches:
                 row_type = row.kind
                 self._gather(row_type)
                 self._columns[row_type].append(row)
-                count = sum(columns.count for columns in self._columns[row_type])
+                count = sum(part.count for part in self._columns[row_type])
             else:
                 row_type = type(row)
                 self._rows[row_type].append(row)
@@ -94,13 +92,7 @@ def _frame(row_type: type[Row], parts: Iterable[Columns]) -> pl.DataFrame:
         )
         for part in _joined(parts)
     ]
-    return (
-        pl.concat(frames, rechunk=True)
-        if len(frames) > 1
-        else frames[0]
-        if frames
-        else pl.DataFrame(schema=types)
-    )
+    return pl.concat(frames, rechunk=True) if frames else pl.DataFrame(schema=types)
 
 
 def _joined(parts: Iterable[Columns]) -> Iterator[Columns]:
@@ -141,7 +133,7 @@ def _series(name: str, dtype: pl.DataType, values: Any, count: int) -> pl.Series
         return pl.Series(name, [values], dtype).new_from_index(0, count)
     if not isinstance(dtype, pl.Datetime):
         return pl.Series(name, values, dtype)
-    us = [None if time is None else (time - _EPOCH) // _MICROSECOND for time in values]
+    us = [None if time is None else microseconds(time) for time in values]
     return pl.Series(name, us, pl.Int64()).cast(dtype)
 
 

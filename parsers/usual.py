@@ -21,7 +21,8 @@ from parsers.search import Others
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Sequence
+    from collections import Counter
+    from collections.abc import Callable, Mapping, Sequence
 
     from parsers.blocks import Block
     from parsers.formats.base import Format, Reader
@@ -92,19 +93,19 @@ class FastWay:
 
     Args:
         search: of the source.
-        reader: gives the reader of a format's lines in a container, once there is one.
+        readers: of the source, by container and format.
         read: reads a line as any other, given where it stands and what it is tried as.
-        count: told how many lines of an engine were read at once.
+        matched: counts the lines of each engine.
     """
 
     def __init__(
         self,
         search: Search,
-        reader: Callable[[bytes | None, Format], Reader | None],
+        readers: Mapping[tuple[bytes | None, Format], Reader],
         read: Callable[[Place, bytes, Known], None],
-        count: Callable[[str, int], None],
+        matched: Counter[str],
     ) -> None:
-        self._search, self._reader_of, self._read, self._count = search, reader, read, count
+        self._search, self._readers, self._read, self._matched = search, readers, read, matched
         self._text = Text()
         self._framing: Framing | None = None
         self._tried: dict[int, Found | None] = {}
@@ -126,7 +127,7 @@ class FastWay:
         layouts = fmt.usual()
         self._text.load(block.text)
         lines = self._find(block, layouts)
-        reader = self._reader_of(self._framing.label, fmt) if self._framing else None
+        reader = self._readers.get((self._framing.label, fmt)) if self._framing else None
         if lines is None:
             self._rest()
             return None
@@ -217,7 +218,7 @@ class FastWay:
         while self._next < last:
             if self._wait <= 0 and (stop := self._stretch(block, last)) is not None:
                 self._next, count = block.layouts.join(block.reader, block.lines, self._next, stop)
-                self._count(block.format.engine, count)
+                self._matched[block.format.engine] += count
                 self._width = max(_WIDER * count, _FEW)
                 if self._next < stop:
                     self._patience = 1 if count >= _FEW else min(2 * self._patience, _MOST_PATIENCE)

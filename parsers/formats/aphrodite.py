@@ -19,9 +19,9 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from parsers.carriers import parse_iso
 from parsers.formats.base import At, Format, Reader, integer, line
 from parsers.records import Request
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     from datetime import datetime

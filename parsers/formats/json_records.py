@@ -6,11 +6,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parsers.carriers import parse_iso
 from parsers.cut import json_object
 from parsers.documents.base import HEAD, has
 from parsers.formats.base import At
 from parsers.formats.clocks import at_epoch
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

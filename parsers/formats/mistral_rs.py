@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from parsers.carriers import parse_iso
 from parsers.documents.base import Document
 from parsers.formats.base import At, Format, Reader, line, number
 from parsers.formats.json_records import BODY, is_span, is_spread, moment, part, records, remember
@@ -27,6 +26,7 @@ from parsers.formats.json_records import number as stated
 from parsers.formats.json_values import count, text
 from parsers.formats.rates import time_ms
 from parsers.records import Interval, Request
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     import re

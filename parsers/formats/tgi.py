@@ -15,10 +15,10 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from parsers.carriers import parse_iso
 from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.ollama.durations import go_duration_ms
 from parsers.records import Request
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     import re

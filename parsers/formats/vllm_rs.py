@@ -18,10 +18,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from parsers.carriers import parse_iso
 from parsers.formats.base import At, Format, Reader, line
 from parsers.formats.rates import agree
 from parsers.records import Request
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     import re

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.carriers import parse_iso, unwrap
+from parsers.carriers import unwrap
+from parsers.times import parse_iso
 from tests.parsers.reading import TIMES, lines_of, read
 from tests.parsers.scenarios import scenario
 

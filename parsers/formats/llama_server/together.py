@@ -108,6 +108,10 @@ class _Stretch:
         """A column of the lines, behind what those before say there."""
         return np.append(np.array([getattr(told, name) for told in self._told], values.dtype), values)
 
+    def _only_here(self, name: str) -> Any:
+        """A column that is not asked of the lines before: 0 there."""
+        return np.append(np.zeros(self._before), self._lines.values[name][self._at])
+
     def _tasks(self) -> tuple[Ints, Bools]:
         """The task of each line, and whether it is one that was launched on this slot."""
         if not self.launch.size:
@@ -160,7 +164,7 @@ class _Stretch:
                 odd[places[self.first[before][task[places]] > places]] = True
         prompts = self.places[PROMPT]
         odd[prompts[self.first[CACHED][task[prompts]] < prompts]] = True
-        rate = np.append(np.zeros(self._before), self._lines.values["rate"][self._at])
+        rate = self._only_here("rate")
         for kind, less in ((PREFILL, 0), (DECODE, 1)):  # since b10406 without its first token
             places = self.places[kind]
             tokens, ms, rates = self.tokens[places], self.ms[places], rate[places]
@@ -170,7 +174,7 @@ class _Stretch:
         """Where a task's parts are not those of its whole, or where something is missing."""
         task = np.flatnonzero(self.first[RELEASED] < len(self.kinds))
         ends = self.first[RELEASED][task]
-        strange = np.append(np.zeros(self._before), self._lines.values["truncated"][self._at])[ends] != 0
+        strange = self._only_here("truncated")[ends] != 0
         whole = np.logical_and.reduce([self.first[kind][task] < ends for kind in (PREFILL, DECODE, TOTAL)])
         odd[ends[~whole]] = True
         task, ends, strange = task[whole], ends[whole], strange[whole]
@@ -281,8 +285,8 @@ class _Stretch:
 
     def _choices(self, stop: int) -> None:
         """Slots that held nothing of a prompt, or all of it: told once its task is launched there."""
-        sims = np.append(np.zeros(self._before), self._lines.values["sim"][self._at])
-        lasts = np.append(np.zeros(self._before), self._lines.values["last"][self._at])
+        sims = self._only_here("sim")
+        lasts = self._only_here("last")
         chosen = np.flatnonzero((self.kinds == LRU) | ((self.kinds == HELD) & (sims >= WHOLE)))
         chosen = chosen[chosen < stop]
         launches = self.launch[(self.launch >= self._before) & (self.launch < stop)].tolist()

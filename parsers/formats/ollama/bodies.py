@@ -18,13 +18,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from parsers.carriers import parse_iso
 from parsers.cut import json_object
 from parsers.formats.base import line, number
 from parsers.formats.json_values import count, text
 from parsers.formats.ollama.durations import go_duration_ms, nanoseconds_ms, plausible
 from parsers.formats.rates import agree
 from parsers.records import Request
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     import re

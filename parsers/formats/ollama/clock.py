@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from parsers.carriers import parse_iso
 from parsers.formats.ollama.durations import plausible
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     from parsers.formats.base import At

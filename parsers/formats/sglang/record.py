@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from parsers.carriers import parse_iso
+from parsers.times import parse_iso
 
 if TYPE_CHECKING:
     from datetime import datetime
